@@ -743,7 +743,7 @@ export const mutations: readonly Mutation[] = [
     id: 'batch-not-retried',
     bug: 'a batch is not sent again after its connection broke',
     file: 'src/money/ledger/batch-queue.ts',
-    find: 'batch = batch.filter(options.isWanted)\n',
+    find: 'await this.#sleep(Math.min(BACKOFF_MIN_MS * 2 ** attempt, BACKOFF_MAX_MS))\n',
     replace: 'return\n',
   },
   {

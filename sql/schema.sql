@@ -998,6 +998,7 @@ CREATE TABLE payment_event (
   handled_at timestamp with time zone,
   CONSTRAINT payment_event_pkey PRIMARY KEY (driver, event_id)
 );
+CREATE INDEX payment_event_received ON payment_event USING btree (driver, received_at);
 CREATE INDEX payment_event_waiting ON payment_event USING btree (received_at) WHERE (handled_at IS NULL);
 
 CREATE TABLE payment_method (

@@ -65,7 +65,7 @@ export function grant(
   )
 }
 
-/** Approves or rejects a grant that waits. Throws `not_found`, `role_not_allowed` and `invalid_value`. */
+/** Approves or rejects a grant that waits. Throws `not_found`, `role_not_allowed`, `invalid_value`, and `customer_not_found` to approve it for a customer that was deleted. */
 export function decideGrant(
   pool: Pool,
   evidence: Pick<CreditEvidence, 'add'>,
@@ -80,6 +80,8 @@ export function decideGrant(
     )
     const [waiting] = rows
     if (waiting === undefined) throw new ApiError('not_found', { message: 'There is no such grant. Reload the list.' })
+    const customer = await findCustomer(sql, waiting.customerId)
+    if (isApproved && customer?.deletedAt !== null) throw new ApiError('customer_not_found')
     const isFirst = !(await hasPaidCredit(sql, waiting.customerId))
     const decision = await ask<Decision>(sql, 'SELECT decide_grant_by_operator($1, $2, $3, $4) AS verdict', [
       actor.session,

@@ -250,6 +250,34 @@ test('large manual payments need a second operator; vouchers have the same limit
   expect(await readError(above)).toMatchObject({ param: 'amount_usd' })
 })
 
+// Went wrong: a grant did not count the payments that its operator had confirmed, so 100 USD of each passed.
+test('payments and grants of one operator to one customer share the limit, in either order', async () => {
+  const grant = (customerId: string, amount_usd: number) =>
+    operator
+      .post(`operator/customers/${customerId}/grants`, { amount_usd, reason: 'thanks', is_promotion: false })
+      .then(response => read<{ state: string }>(response))
+  const first = await payer()
+  const { id } = await read<TopUp>(await first.start(100))
+  expect(await read<ConfirmedPayment>(await confirm(id))).toMatchObject({ result: 'paid' })
+  expect(await grant(first.customerId, 1)).toMatchObject({ state: 'waiting' })
+  const second = await payer()
+  expect(await grant(second.customerId, 100)).toMatchObject({ state: 'granted' })
+  const { id: other } = await read<TopUp>(await second.start(10))
+  expect(await read<ConfirmedPayment>(await confirm(other))).toMatchObject({ result: 'waiting' })
+})
+
+test('a grant that waits is not approved for a customer that was deleted meanwhile', async () => {
+  const { customerId } = await payer()
+  const order = { amount_usd: 150, reason: 'thanks', is_promotion: false }
+  const asked = await operator.post(`operator/customers/${customerId}/grants`, order)
+  const { grant_id } = await read<{ grant_id: string }>(asked)
+  await app.database.pool.query('UPDATE customer SET deleted_at = now() WHERE customer_id = $1', [customerId])
+  const { browser: second } = await signedInOperator(app)
+  const refused = await second.post(`operator/grants/${grant_id}/approve`, {})
+  expect(await readError(refused)).toMatchObject({ code: 'customer_not_found' })
+  expect((await second.post(`operator/grants/${grant_id}/reject`, {})).status).toBe(200)
+})
+
 test('operators filter payments and page without gaps; changes are in the audit log and need a confirmation', async () => {
   const someone = await payer()
   const ids: string[] = []

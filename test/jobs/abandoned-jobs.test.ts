@@ -36,3 +36,21 @@ test('takes back jobs of a dead node, and an audit once its session has ended', 
   const { rows } = await pool.query('SELECT FROM graphile_worker._private_job_queues WHERE locked_at IS NOT NULL')
   expect(rows).toEqual([])
 })
+
+// Went wrong: all jobs of a living node were unlocked with its oldest, and ran twice at once.
+test('leaves all jobs of a node that has taken another one lately', async () => {
+  const { pool } = world.database
+  await pool.query('DELETE FROM graphile_worker._private_jobs')
+  await pool.query("SELECT graphile_worker.add_job('deliver_alert'), graphile_worker.add_job('prune_alerts')")
+  const lock = (task: string, minutes: number) =>
+    pool.query(
+      `UPDATE graphile_worker._private_jobs j SET locked_by = 'one pool', locked_at = now() - $2 * interval '1 minute'
+         FROM graphile_worker._private_tasks t WHERE t.id = j.task_id AND t.identifier = $1`,
+      [task, minutes],
+    )
+  await lock('deliver_alert', 16)
+  await lock('prune_alerts', 1)
+  expect(await unlockAbandonedJobs(pool)).toEqual([])
+  await lock('prune_alerts', 17)
+  expect((await unlockAbandonedJobs(pool)).sort()).toEqual(['deliver_alert', 'prune_alerts'])
+})

@@ -15,7 +15,6 @@ RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   v_before grant_request;
-  v_recent numeric;
   v_credit record;
 BEGIN
   IF NOT is_operator(p_operator) THEN
@@ -34,9 +33,7 @@ BEGIN
       WHEN v_before.state = 'waiting' THEN 'waiting'
       ELSE 'duplicate' END;
   END IF;
-  SELECT coalesce(sum(amount_nanos), 0) INTO v_recent FROM grant_request
-   WHERE customer_id = p_customer AND requested_by = p_operator AND state = 'granted' AND requested_at > now() - interval '24 hours';
-  IF v_recent + p_amount > grant_alone_max_nanos() AND has_other_operator(p_operator) THEN
+  IF credit_given_alone(p_operator, p_customer) + p_amount > grant_alone_max_nanos() AND has_other_operator(p_operator) THEN
     INSERT INTO grant_request (grant_id, customer_id, amount_nanos, ref, reason, is_promotion, state, requested_by)
       VALUES (p_grant, p_customer, p_amount, p_ref, p_reason, p_is_promotion, 'waiting', p_operator);
     PERFORM add_audit_entry(p_operator, 'credit.requested', p_customer::text, p_customer, grant_detail(p_amount, p_ref, p_reason, p_is_promotion), p_address);
@@ -53,6 +50,16 @@ BEGIN
   PERFORM add_audit_entry(p_operator, 'credit.granted', p_customer::text, p_customer, grant_detail(p_amount, p_ref, p_reason, p_is_promotion), p_address);
   RETURN 'granted';
 END $$;
+
+-- What an operator gave a customer in 24 hours: grants, and manual payments that the operator confirmed. One sum, so that nobody
+-- gives more alone by using both. Callers hold the lock of the balance.
+CREATE OR REPLACE FUNCTION credit_given_alone(p_operator uuid, p_customer uuid) RETURNS numeric
+LANGUAGE sql STABLE AS $$
+  SELECT (SELECT coalesce(sum(g.amount_nanos), 0) FROM grant_request g
+      WHERE g.customer_id = p_customer AND g.requested_by = p_operator AND g.state = 'granted' AND g.requested_at > now() - interval '24 hours')
+    + (SELECT coalesce(sum(p.amount_nanos), 0) FROM payment p
+      WHERE p.customer_id = p_customer AND p.confirmed_by = p_operator AND p.paid_at > now() - interval '24 hours')
+$$;
 
 -- Above this sum in 24 hours, the credit that one operator gives one customer needs a second operator. 100 USD.
 CREATE OR REPLACE FUNCTION grant_alone_max_nanos() RETURNS bigint
@@ -82,7 +89,7 @@ BEGIN
   END IF;
   IF p_is_approved THEN
     SELECT * INTO v_credit FROM grant_credit(v.customer_id, v.amount_nanos, v.ref, v.reason, v.is_promotion);
-    IF NOT v_credit.applied THEN
+    IF v_credit.applied IS NOT TRUE THEN
       RETURN 'ref_taken';
     END IF;
   END IF;

@@ -59,18 +59,12 @@ CREATE OR REPLACE FUNCTION confirm_payment(p_operator uuid, p_payment uuid, p_ad
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
   v payment := lock_payment(p_payment);
-  v_recent numeric;
   v_verdict text;
 BEGIN
   IF NOT is_operator(p_operator) THEN
     RETURN 'not_operator';
   ELSIF v.driver = 'manual' AND v.tx_id IS NULL AND coalesce(v.confirmed_by, p_operator) = p_operator AND has_other_operator(p_operator) THEN
-    SELECT (SELECT coalesce(sum(p.amount_nanos), 0) FROM payment p
-        WHERE p.customer_id = v.customer_id AND p.confirmed_by = p_operator AND p.paid_at > now() - interval '24 hours')
-      + (SELECT coalesce(sum(g.amount_nanos), 0) FROM grant_request g
-        WHERE g.customer_id = v.customer_id AND g.requested_by = p_operator AND g.state = 'granted' AND g.requested_at > now() - interval '24 hours')
-      INTO v_recent;
-    IF v_recent + v.amount_nanos > grant_alone_max_nanos() THEN
+    IF credit_given_alone(p_operator, v.customer_id) + v.amount_nanos > grant_alone_max_nanos() THEN
       IF v.confirmed_by IS NULL THEN
         UPDATE payment SET confirmed_by = p_operator WHERE payment_id = p_payment;
         PERFORM add_audit_entry(p_operator, 'payment.first_confirmation', p_payment::text, v.customer_id, payment_detail(v), p_address);

@@ -95,3 +95,21 @@ test('the linger follows from what was sent last, and a flush ends it', async ()
   ])
   expect(sent.map(({ atMs }) => atMs)).toEqual([100, 170])
 })
+
+test('an entry that was answered while its batch waited for a lock is not sent again', async () => {
+  const answered = new Set<number>()
+  const batches: number[][] = []
+  const { queue, pass } = newQueue({
+    isWanted: ({ n }) => !answered.has(n),
+    send: entries => {
+      batches.push(entries.map(({ n }) => n))
+      if (batches.length > 1) return Promise.resolve([])
+      answered.add(0)
+      return Promise.reject(Object.assign(new Error('lock timeout'), { code: '55P03' }))
+    },
+  })
+  queue.push({ customer: 0, n: 0 })
+  queue.push({ customer: 1, n: 1 })
+  await pass(10)
+  expect(batches).toEqual([[0, 1], [1]])
+})

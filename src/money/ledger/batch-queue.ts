@@ -171,8 +171,9 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
   /** Sends the entries until they are committed. Halves the batch to isolate an entry that PostgreSQL rejects. */
   async #deliver(entries: readonly Entry[]): Promise<void> {
     const options = this.#options
-    let batch = entries.filter(options.isWanted)
-    for (let attempt = 0; batch.length > 0 && !this.#isStopped; attempt++) {
+    for (let attempt = 0; !this.#isStopped; attempt++) {
+      const batch = entries.filter(options.isWanted)
+      if (batch.length === 0) return
       const skipsLocked = this.#locked.mustSkip
       try {
         const locked = await options.send(batch, attempt, skipsLocked)
@@ -194,7 +195,6 @@ export class BatchQueue<Entry> implements Iterable<Entry> {
         }
         options.onTransientError(batch, error)
         await this.#sleep(Math.min(BACKOFF_MIN_MS * 2 ** attempt, BACKOFF_MAX_MS))
-        batch = batch.filter(options.isWanted)
       }
     }
   }

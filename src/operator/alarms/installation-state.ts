@@ -1,6 +1,7 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { DAY_MS } from '../../base/domain/durations.ts'
+import { paymentProviderNames } from '../../base/domain/money-drivers.ts'
 import { REPORT_AGE_MS_MAX, type ReportedDisk } from '../../market/supply/status/write-report.ts'
 import { readLastBackup } from '../last-backup.ts'
 
@@ -23,7 +24,7 @@ export async function readInstallationState(sql: Sql, nowMs: number): Promise<In
     sql.query<ReportedDisk>(DISKS, [new Date(nowMs - REPORT_AGE_MS_MAX)]),
     queryRow<{ at: Date }>(sql, 'SELECT min(applied_at) AS at FROM migration'),
     readLastBackup(sql),
-    sql.query<{ driver: string }>(SILENT, [new Date(nowMs - 7 * DAY_MS)]),
+    sql.query<{ driver: string }>(SILENT, [paymentProviderNames, new Date(nowMs - 7 * DAY_MS)]),
   ])
   return {
     suspendedHosters: hosters.rows.map(({ id, name, at }) => ({ id, name, sinceMs: at?.getTime() ?? null })),
@@ -46,7 +47,7 @@ SELECT DISTINCT ON (d.host, d.what) d.host, d.what, d."freeBytes", d."sizeBytes"
 
 // A payment is found by asking too, but minutes later.
 const SILENT = `
-SELECT DISTINCT driver FROM payment p
- WHERE state = 'paid' AND provider_ref IS NOT NULL AND created_at > $1
-   AND NOT EXISTS (SELECT FROM payment_event e WHERE e.driver = p.driver AND received_at > $1)
- ORDER BY driver`
+SELECT d.driver FROM unnest($1::text[]) AS d(driver)
+ WHERE EXISTS (SELECT FROM payment p WHERE p.driver = d.driver AND p.paid_at > $2 AND p.provider_ref IS NOT NULL)
+   AND NOT EXISTS (SELECT FROM payment_event e WHERE e.driver = d.driver AND e.received_at > $2)
+ ORDER BY d.driver`

@@ -10,7 +10,7 @@ export interface JsonAnswer {
   readonly dateEpochMs: number | null
 }
 
-/** Larger than any list of models, and than our own OpenAPI document. */
+/** Larger than most lists of models. */
 const BODY_BYTES_MAX = 1_000_000
 
 export interface GetJsonOptions {

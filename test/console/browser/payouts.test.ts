@@ -196,7 +196,7 @@ test('an alarm leads to the page Payouts, where an operator decides on promotion
   await closePromotionDays(world.pool, rules, Date.now() + 40 * DAY_MS)
   const page = await operatorPage()
   await page.goto('/operator')
-  await page.getByText('wait for a decision. Decide on the page Payouts.').waitFor()
+  await page.getByText('come from related customers and wait for a decision.').waitFor()
   await page.goto('/operator/payouts')
   const reviews = table(page, 'Promotional earnings of related customers')
   await expect.poll(() => reviews.textContent()).toMatch(new RegExp(`${name}.*: member.*0\\.80`))

@@ -5,9 +5,16 @@ import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import { State } from '../../parts/State.tsx'
 import { ModelChoices } from './ModelChoices.tsx'
-import { choicesOfEntries, type Entry, entriesOf, type ModelChoice, newChoices, soldEntry } from './model-entries.ts'
+import {
+  choicesOfEntries,
+  type Entry,
+  entriesOf,
+  type ModelChoice,
+  newChoices,
+  type ShownProvider,
+  soldEntry,
+} from './model-entries.ts'
 import styles from './operator.module.css'
-import type { ShownProvider } from './Providers.tsx'
 
 interface DialogProps {
   readonly provider: ShownProvider

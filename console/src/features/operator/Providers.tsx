@@ -1,7 +1,6 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
-import type { OperatorProviders } from '#api/operator/providers.ts'
 import { providersQuery } from '../../api/operator-queries.ts'
 import { countText, plural, shareText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -12,6 +11,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { Provider } from '../../parts/Provider.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import type { ShownProvider } from './model-entries.ts'
 import styles from './operator.module.css'
 import { PriceText } from './PriceText.tsx'
 import { ReasonDialog } from './ReasonDialog.tsx'
@@ -25,8 +25,7 @@ const ProviderModelsDialog = lazy(async () => ({ default: (await dialogs()).Prov
 const ProviderKeyDialog = lazy(async () => ({ default: (await dialogs()).ProviderKeyDialog }))
 const ProviderSettingsDialog = lazy(async () => ({ default: (await dialogs()).ProviderSettingsDialog }))
 
-export type ShownProvider = OperatorProviders['data'][number]
-export type ShownModel = ShownProvider['models'][number]
+type ShownModel = ShownProvider['models'][number]
 
 const origins = { managed: 'managed here', file: 'from switchyard.yaml', found: 'found by itself' } as const
 

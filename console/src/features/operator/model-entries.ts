@@ -1,5 +1,7 @@
-import type { ServedModels } from '#api/operator/providers.ts'
+import type { OperatorProviders, ServedModels } from '#api/operator/providers.ts'
 import { readAmount } from '../../format/typed-number.ts'
+
+export type ShownProvider = OperatorProviders['data'][number]
 
 /** An entry of `endpoints` or of its `models`, as in switchyard.yaml. */
 export type Entry = Readonly<Record<string, unknown>>
