@@ -1,5 +1,8 @@
 /** How long a hidden tab keeps its stream. A browser opens only six connections to a server without HTTP/2. */
 const HIDDEN_MS = 10_000
+/** The first wait before a refused stream is opened again. Each further one is twice as long, up to the longest. */
+const RETRY_MS = 2_000
+const RETRY_MS_MAX = 30_000
 
 interface StreamEnd {
   readonly reason: 'session_ended' | 'stopping'
@@ -17,31 +20,40 @@ export function readWhileVisible<Data>(
     readonly event: string
     readonly onEvent: (data: Data) => void
     readonly onSessionEnded: () => void
-    /** The stream broke; the browser connects again by itself. Called once until then. */
+    /** The stream broke or was refused; it is opened again by itself. Called once until then. */
     readonly onBroken: () => void
-    /** The stream is open again after it broke. */
+    /** The stream is open again after it broke or was refused. */
     readonly onBack: () => void
   },
 ): () => void {
   let source: EventSource | null = null
   let isBroken = false
   let hiding: ReturnType<typeof setTimeout> | undefined
+  let retry: ReturnType<typeof setTimeout> | undefined
+  let refusals = 0
 
   function open() {
     clearTimeout(hiding)
+    clearTimeout(retry)
     if (source !== null) return
     source = new EventSource(`/console/api/${path}`)
     source.addEventListener(options.event, ({ data }: MessageEvent<string>) => options.onEvent(JSON.parse(data)))
     source.addEventListener('error', () => {
       if (!isBroken) options.onBroken()
       isBroken = true
+      // A browser connects again by itself only after a broken connection. It gives up after another status than 200,
+      // such as the 502 of a proxy while the gateway restarts, and after another content type.
+      if (source?.readyState !== EventSource.CLOSED) return
+      source = null
+      retry = setTimeout(open, retryDelayMs(refusals++))
     })
     source.addEventListener('open', () => {
       if (isBroken) options.onBack()
       isBroken = false
+      refusals = 0
     })
     source.addEventListener('end', ({ data }: MessageEvent<string>) => {
-      // After `stopping`, the browser connects again by itself, to a gateway that runs.
+      // After `stopping`, the browser connects again. Until a gateway runs there, that is an error like others.
       if ((JSON.parse(data) as StreamEnd).reason !== 'session_ended') return
       close()
       options.onSessionEnded()
@@ -49,6 +61,7 @@ export function readWhileVisible<Data>(
   }
 
   function close() {
+    clearTimeout(retry)
     source?.close()
     source = null
   }
@@ -66,4 +79,9 @@ export function readWhileVisible<Data>(
     clearTimeout(hiding)
     close()
   }
+}
+
+/** Between half of the delay and all of it, so that the pages of many people do not all come back at once. */
+function retryDelayMs(refusals: number): number {
+  return Math.min(RETRY_MS * 2 ** refusals, RETRY_MS_MAX) * (0.5 + Math.random() / 2)
 }

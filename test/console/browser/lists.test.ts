@@ -3,7 +3,7 @@ import { usageSeries } from '../../../console/src/features/usage/usage-series.ts
 import { transaction } from '../../../src/base/db/pool.ts'
 import { grantCredit } from '../../../src/money/ledger/accounts/grant-credit.ts'
 import type { WatchedPage } from '../../harness/chromium.ts'
-import { useChromium } from '../../harness/chromium.ts'
+import { settled, useChromium } from '../../harness/chromium.ts'
 import { openSignedIn } from '../../harness/signed-in-page.ts'
 import { useDemoApp } from '../../harness/use-demo-app.ts'
 
@@ -169,6 +169,32 @@ test('what changes before the page listens appears too', async () => {
   granted.resolve()
   await expect.poll(() => balance.textContent()).toContain('1.00 USD')
   await page.getByRole('table', { name: 'Statement' }).getByText('invoice 7').waitFor()
+})
+
+test('a page whose stream is refused while the gateway restarts is live again by itself', async () => {
+  const { customerId } = await app.customer({ creditNanos: 0n })
+  const page = await signedIn(customerId)
+  const refused = Promise.withResolvers<void>()
+  await page.route(
+    '**/live',
+    async route => {
+      await route.fulfill({ status: 502, contentType: 'text/html', body: 'Bad gateway' })
+      refused.resolve()
+    },
+    { times: 1 },
+  )
+  await page.goto(`/c/${customerId}/credits`)
+  const balance = page.getByRole('banner')
+  await expect.poll(() => balance.textContent()).toContain('0.00 USD')
+  await refused.promise
+  await settled(page)
+  await transaction(app.database.pool, sql =>
+    grantCredit(sql, { customerId, amountNanos: 1_000_000_000n, reason: 'invoice 9', ref: customerId }),
+  )
+  await page.getByRole('table', { name: 'Statement' }).getByText('invoice 9').waitFor()
+  await expect.poll(() => balance.textContent()).toContain('1.00 USD')
+  // The refusal was meant.
+  open[0]!.complaints.length = 0
 })
 
 test('what is read before a change and arrives after it is read again', async () => {
