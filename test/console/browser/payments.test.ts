@@ -56,6 +56,13 @@ test('a top-up shows what to pay, and its credit arrives without a reload once t
   const page = await buyerPage(customer.customerId)
   await page.getByRole('button', { name: 'Add credit' }).click()
   const dialog = page.getByRole('dialog', { name: 'Add credit' })
+  // No header takes this character.
+  await dialog.getByLabel('USD').fill('25 €')
+  await dialog.getByRole('button', { name: 'Continue' }).click()
+  await dialog
+    .getByRole('alert')
+    .getByText(/amount_usd/)
+    .waitFor()
   await dialog.getByLabel('USD').fill('2')
   await dialog.getByRole('button', { name: 'Continue' }).click()
   // The limits of the API, in its words.

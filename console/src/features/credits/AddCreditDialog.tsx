@@ -17,6 +17,8 @@ function driverText(driver: Driver): string {
   return hasProvider(driver) ? `Card and other ways, at ${word}` : word
 }
 
+/** Its key stays below the 255 characters that the gateway takes, even if each is encoded as nine. */
+const AMOUNT_CHARS_MAX = 20
 const PRESETS_USD = [10, 25, 50, 100]
 
 /**
@@ -43,7 +45,8 @@ export function AddCreditDialog({
       method: 'POST',
       path: `customers/${customerId}/top-ups`,
       body: { amount_usd: amountUsd, driver },
-      headers: { 'idempotency-key': `${drawn}-${driver}-${amountUsd}` },
+      // What is typed may have characters that no header takes, such as "25 €".
+      headers: { 'idempotency-key': `${drawn}-${driver}-${encodeURIComponent(amountUsd)}` },
     }),
     {
       areas: ['payments'],
@@ -60,6 +63,7 @@ export function AddCreditDialog({
         label="USD"
         description={`From ${roundUsd(min_usd)} to ${roundUsd(max_usd)} USD`}
         required
+        maxLength={AMOUNT_CHARS_MAX}
         value={amount}
         onText={setAmount}
         data-autofocus
