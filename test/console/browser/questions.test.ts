@@ -185,6 +185,25 @@ test('without an answer of the gateway the page says how old its data is, and go
   open[0]!.complaints.length = 0
 })
 
+test('a step that is not known yet is not shown as done', async () => {
+  const { page } = await home(1280)
+  const next = page.getByRole('region', { name: 'Next' })
+  await next.waitFor()
+  const mayArrive = Promise.withResolvers<void>()
+  await page.route('**/credits/transactions*', async route => {
+    await mayArrive.promise
+    await route.continue()
+  })
+  const others = ['key-names', 'alerts'].map(part => page.waitForResponse(new RegExp(`/customers/[^/]+/${part}`)))
+  await page.reload()
+  await Promise.all(others)
+  await page.getByText('Last requests').waitFor()
+  await settled(page)
+  expect(await next.count()).toBe(0)
+  mayArrive.resolve()
+  await expect.poll(() => next.getByText('(done)').count()).toBe(2)
+})
+
 test('the next steps leave when they are done', async () => {
   const { page, customerId } = await home(1280)
   const next = page.getByRole('region', { name: 'Next' })

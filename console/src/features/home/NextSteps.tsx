@@ -47,7 +47,7 @@ export function NextSteps({ customerId, hasRequest }: { customerId: string; hasR
       isShown: mayCredits,
       // Old customers have more lines than the first page; they are past this list.
       isDone:
-        lines?.some(({ kind }) => kind !== 'signup_credit' && kind !== 'usage') || statement.hasNextPage || !lines,
+        lines && (statement.hasNextPage || lines.some(({ kind }) => kind !== 'signup_credit' && kind !== 'usage')),
       text: (
         <Link to="/c/$customerId/credits" params={params}>
           Add credit
