@@ -3,6 +3,7 @@ import { useState } from 'react'
 import type { ManifestModel } from '#api/hoster-manifest.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import styles from './hoster.module.css'
+import { otherTasks } from './manifest-edits.ts'
 import type { ModelInput } from './model-input.ts'
 
 type Feature = NonNullable<ManifestModel['supported_features']>[number]
@@ -31,9 +32,6 @@ const featureNames: Readonly<Record<Feature, string>> = {
   dimensions: 'Embeddings of a chosen length',
   rerank: 'Rerank',
 }
-
-/** Without another task, a model answers chats. */
-const otherTasks: readonly Feature[] = ['completions', 'embeddings', 'rerank']
 
 /** The fields of a model. @param props.problemOf whether the gateway refused a field of the manifest's model */
 export function ModelFields({

@@ -4,28 +4,52 @@ import { readAmount } from '../../format/typed-number.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 
 type Offer = HosterOffers['data'][number]
+type Feature = NonNullable<ManifestModel['supported_features']>[number]
 
-/** The manifest to edit: the stored one, or one of what is offered without a manifest. */
+/** Without another task, a model answers chats. */
+export const otherTasks: readonly Feature[] = ['completions', 'embeddings', 'rerank']
+
+/**
+ * The manifest to edit: what is offered, and what the stored manifest says besides. An operator may have set prices and
+ * models after the manifest was sent: sending it as it is stored would undo that. A model with a change that waits for
+ * its notice or its probes stays as it is stored, because anything else would cancel the change.
+ */
 export function manifestToEdit(stored: StoredManifest | null, offers: readonly Offer[]): Manifest {
-  if (stored !== null) return stored.manifest
+  if (stored === null) return { region: null, data_policy: null, models: offers.map(offeredModel) }
+  const { manifest, scheduled, probing } = stored
+  const waiting = new Set([...scheduled.map(({ model }) => model), ...probing])
+  const known = new Set(manifest.models.map(({ id }) => id))
   return {
-    region: null,
-    data_policy: null,
-    models: offers.map(offer => ({
-      id: offer.model,
-      upstream_model: offer.upstream_model === offer.model ? null : offer.upstream_model,
-      context_length: offer.context_length,
-      max_output_length: offer.max_output_length,
-      max_concurrent: offer.max_concurrent,
-      supported_features: [...offer.supported_features],
-      pricing: {
-        prompt: perTokenText(exactUsd(offer.input_usd_per_million)),
-        completion: perTokenText(exactUsd(offer.output_usd_per_million)),
-        input_cache_read: optionalPrice(offer.cache_read_usd_per_million),
-        input_cache_write: optionalPrice(offer.cache_write_usd_per_million),
-      },
-    })),
+    ...manifest,
+    models: [
+      ...manifest.models.map(model => {
+        const offer = offers.find(each => each.model === model.id)
+        return offer === undefined || waiting.has(model.id) ? model : { ...model, ...offeredModel(offer) }
+      }),
+      ...offers.filter(offer => !known.has(offer.model)).map(offeredModel),
+    ],
   }
+}
+
+/** The name and the quantization are only in a manifest. */
+function offeredModel(offer: Offer) {
+  const { supported_features: features } = offer
+  const isChatAlone = !features.some(feature => otherTasks.includes(feature))
+  return {
+    id: offer.model,
+    upstream_model: offer.upstream_model === offer.model ? null : offer.upstream_model,
+    context_length: offer.context_length,
+    max_output_length: offer.max_output_length,
+    max_concurrent: offer.max_concurrent,
+    // Chat alone goes without saying.
+    supported_features: features.filter(feature => feature !== 'chat' || !isChatAlone),
+    pricing: {
+      prompt: perTokenText(exactUsd(offer.input_usd_per_million)),
+      completion: perTokenText(exactUsd(offer.output_usd_per_million)),
+      input_cache_read: optionalPrice(offer.cache_read_usd_per_million),
+      input_cache_write: optionalPrice(offer.cache_write_usd_per_million),
+    },
+  } satisfies ManifestModel
 }
 
 function optionalPrice(usdPerMillion: number | null): string | null {
