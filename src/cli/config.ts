@@ -117,12 +117,12 @@ async function apply(sql: Sql, { declared, masterKey, reason, prune }: ApplyOrde
   for (const { name, settings, secrets } of declared.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
     const before = await lockProvider(sql, name)
     const stored = before === undefined ? {} : openProviderSecrets(masterKey, before)
-    const kept = { ...stored, ...secrets }
+    const moved = before?.settings != null && isElsewhere(before.settings, settings)
+    const kept = moved ? secrets : { ...stored, ...secrets }
     checkEntry(
       name,
-      before,
       { ...settings, ...kept },
-      Object.keys(stored).length > 0 && Object.keys(secrets).length === 0,
+      moved && Object.keys(stored).length > 0 && Object.keys(secrets).length === 0,
     )
     const replaced = providerSecrets.filter(key => secrets[key] !== undefined && secrets[key] !== stored[key])
     const differences = differencesOf(before?.settings ?? {}, settings)
@@ -158,14 +158,9 @@ async function apply(sql: Sql, { declared, masterKey, reason, prune }: ApplyOrde
   return applied
 }
 
-/** @param usesStored whether the keys are only those that are stored */
-function checkEntry(
-  name: string,
-  before: Provider | undefined,
-  entry: DeclaredProvider['settings'],
-  usesStored: boolean,
-): void {
-  if (usesStored && before?.settings != null && isElsewhere(before.settings, entry))
+/** @param lacksKey whether the address is another one, and the file sets no key for it */
+function checkEntry(name: string, entry: DeclaredProvider['settings'], lacksKey: boolean): void {
+  if (lacksKey)
     throw new Failure(
       `${name}: the address has changed, so the stored key is not sent there. Set the key in the file, best as \${NAME}.`,
     )

@@ -32,7 +32,8 @@ export function addCustomer(
       config,
       { email, accountTier: tier },
       async (customerId, creditNanos) => {
-        const values = [actor.session, customerId, creditNanos, actor.address]
+        // A key that may add customers must not make credit with them: a grant needs the scope of money.
+        const values = [actor.session, customerId, actor.keyId === null ? creditNanos : 0n, actor.address]
         await sql.query('SELECT open_account_by_operator($1, $2, $3, $4)', values)
       },
     )

@@ -1,3 +1,4 @@
+import ipaddr from 'ipaddr.js'
 import { type AuditAction, noteAction } from '../base/db/audit-log.ts'
 import type { Pool } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
@@ -219,10 +220,23 @@ function refuseSecretsIn(settings: JsonObject): void {
 
 /** The addresses of a machine's own link have the keys of its cloud, and no model. */
 function refuseLinkLocal(baseUrl: string): void {
-  const host = URL.parse(baseUrl)?.hostname
-  if (host !== undefined && /^(169\.254\.|\[fe[89ab]|metadata(\.google\.internal)?$)/.test(host))
+  const host = URL.parse(baseUrl)
+    ?.hostname.replace(/\.$/, '')
+    .replace(/^\[|\]$/g, '')
+  if (host === undefined) return
+  const address = ipaddr.isValid(host) ? ipaddr.process(host) : null
+  if (address?.range() === 'linkLocal' || metadataHosts.has(address?.toString() ?? host))
     throw refusal(`${host} is an address of this machine's own network link, where no model server can be.`)
 }
+
+/** Where clouds serve the keys of a machine: GCP, AWS over IPv6, Alibaba, Azure. */
+const metadataHosts = new Set([
+  'metadata',
+  'metadata.google.internal',
+  'fd00:ec2::254',
+  '100.100.100.200',
+  '168.63.129.16',
+])
 
 function readOr400(readEndpoint: ReadEndpoint, entry: JsonObject): readonly Offer[] {
   try {

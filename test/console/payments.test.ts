@@ -266,6 +266,16 @@ test('payments and grants of one operator to one customer share the limit, in ei
   expect(await read<ConfirmedPayment>(await confirm(other))).toMatchObject({ result: 'waiting' })
 })
 
+test('vouchers that a customer redeemed count in the limit of their operator', async () => {
+  const { browser: generous } = await signedInOperator(app)
+  const someone = await payer()
+  const made = await read<MadeVouchers>(await generous.post('operator/vouchers', { amount_usd: 100 }))
+  expect((await someone.redeem(made.data[0]!.code)).status).toBe(200)
+  const order = { amount_usd: 1, reason: 'thanks', is_promotion: false }
+  const asked = await generous.post(`operator/customers/${someone.customerId}/grants`, order)
+  expect(await read<{ state: string }>(asked)).toMatchObject({ state: 'waiting' })
+})
+
 test('a grant that waits is not approved for a customer that was deleted meanwhile', async () => {
   const { customerId } = await payer()
   const order = { amount_usd: 150, reason: 'thanks', is_promotion: false }

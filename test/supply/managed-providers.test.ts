@@ -234,6 +234,8 @@ test.each([
   [{ api_key: 'in-settings' }, 'is a key'],
   [{ unknown_key: 1 }, 'unknown_key is not a setting'],
   [{ base_url: 'http://169.254.169.254/v1' }, 'network link'],
+  [{ base_url: 'http://[::ffff:169.254.169.254]/v1' }, 'network link'],
+  [{ base_url: 'http://metadata.google.internal./v1' }, 'network link'],
   [{ base_url: '$' + '{SWITCHYARD_MASTER_KEY}' }, 'must be an http'],
 ])('settings that cannot work are refused: %j', async (wrong, text) => {
   const error = await refused('POST', 'providers', { settings: entryFor(newName(), wrong), reason: 'wanted' })
@@ -241,17 +243,29 @@ test.each([
   expect(error.message).toContain(text)
 })
 
-test('a stored key is not sent to another address', async () => {
-  const name = newName()
-  await add(entryFor(name))
-  const elsewhere = entryFor(name, { base_url: 'http://127.0.0.1:9/v1' })
-  for (const [method, path, body] of [
-    ['PUT', `providers/${name}`, { version: 1, reason: 'moved' }],
-    ['POST', 'provider-models', { name }],
-    ['POST', 'provider-trials', { name, model: `${name}-model` }],
-  ] as const)
-    expect((await refused(method, path, { settings: elsewhere, ...body })).message).toContain('Send the key again')
+test('the key of a service account is its JSON: a path would be read on the machine of the gateway', async () => {
+  const settings = entryFor(newName())
+  const secrets = { google_service_account: '/etc/hostname' }
+  const asked = { settings, secrets, model: settings.models[0]!.id }
+  expect((await refused('POST', 'provider-trials', asked)).message).toContain('must be the JSON')
+  expect((await refused('POST', 'providers', { settings, secrets, reason: 'x' })).message).toContain('must be the JSON')
 })
+
+test.each([['http://127.0.0.1:9/v1'], ['same host, another path']])(
+  'a stored key is not sent to another address: %s',
+  async address => {
+    const name = newName()
+    await add(entryFor(name))
+    const base_url = address.startsWith('http') ? address : `${upstream.baseUrl}/tenant`
+    const elsewhere = entryFor(name, { base_url })
+    for (const [method, path, body] of [
+      ['PUT', `providers/${name}`, { version: 1, reason: 'moved' }],
+      ['POST', 'provider-models', { name }],
+      ['POST', 'provider-trials', { name, model: `${name}-model` }],
+    ] as const)
+      expect((await refused(method, path, { settings: elsewhere, ...body })).message).toContain('Send the key again')
+  },
+)
 
 test('there are presets, and only operators change providers', async () => {
   const presets = (await (await operator.get('operator/provider-presets')).json()) as ProviderPresetList

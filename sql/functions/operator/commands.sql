@@ -7,7 +7,7 @@
 CREATE OR REPLACE FUNCTION open_account_by_operator(p_session bytea, p_customer uuid, p_credit bigint, p_address text) RETURNS boolean
 LANGUAGE sql AS $$
   SELECT check_signup_credit(p_credit);
-  SELECT open_account_as(operator_of_proof(p_session, false, 'customers'), p_customer, p_credit, p_address)
+  SELECT open_account_as(operator_of_proof(p_session, false, CASE WHEN p_credit > 0 THEN 'money' ELSE 'customers' END), p_customer, p_credit, p_address)
 $$;
 
 CREATE OR REPLACE FUNCTION refund_by_operator(p_session bytea, p_customer uuid, p_request uuid, p_amount bigint, p_reason text, p_address text)

@@ -51,14 +51,14 @@ BEGIN
   RETURN 'granted';
 END $$;
 
--- What an operator gave a customer in 24 hours: grants, and manual payments that the operator confirmed. One sum, so that nobody
--- gives more alone by using both. Callers hold the lock of the balance.
+-- What an operator gave a customer in 24 hours: grants, manual payments that the operator confirmed, and vouchers of the operator
+-- that the customer redeemed. One sum, so that nobody gives more alone by using several. Callers hold the lock of the balance.
 CREATE OR REPLACE FUNCTION credit_given_alone(p_operator uuid, p_customer uuid) RETURNS numeric
 LANGUAGE sql STABLE AS $$
   SELECT (SELECT coalesce(sum(g.amount_nanos), 0) FROM grant_request g
       WHERE g.customer_id = p_customer AND g.requested_by = p_operator AND g.state = 'granted' AND g.requested_at > now() - interval '24 hours')
-    + (SELECT coalesce(sum(p.amount_nanos), 0) FROM payment p
-      WHERE p.customer_id = p_customer AND p.confirmed_by = p_operator AND p.paid_at > now() - interval '24 hours')
+    + (SELECT coalesce(sum(p.amount_nanos), 0) FROM payment p LEFT JOIN voucher v USING (payment_id)
+      WHERE p.customer_id = p_customer AND p_operator IN (p.confirmed_by, v.made_by) AND p.paid_at > now() - interval '24 hours')
 $$;
 
 -- Above this sum in 24 hours, the credit that one operator gives one customer needs a second operator. 100 USD.

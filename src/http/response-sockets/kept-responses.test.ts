@@ -44,3 +44,11 @@ it('keeps none that is larger than the share of a customer, and none that the bu
   kept.keep(unpaid)
   expect([large.isListed, unpaid.isListed, kept.usedBytes]).toEqual([false, false, 0])
 })
+
+// Went wrong: a lane held the memory of a conversation that was forgotten, which nobody counted.
+it('holds no memory of what it has forgotten', () => {
+  const kept = new KeptResponses(budgetOf())
+  const all = Array.from({ length: 40 }, () => response('a', 60))
+  for (const each of all) kept.keep(each)
+  expect(all.reduce((sum, { items }) => sum + items.length, 0)).toBe(60)
+})

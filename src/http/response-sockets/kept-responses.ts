@@ -1,6 +1,8 @@
 import { type LinkedItem, LinkedSet, valueAt } from '../../base/runtime/collections.ts'
 import type { ByteBudget } from '../../base/runtime/counted-memory.ts'
 
+const nothing = Buffer.alloc(0)
+
 /** The part of the memory budget that kept conversations may take: requests need the rest. */
 const SHARE_OF_BUDGET = 1 / 8
 const SHARE_OF_CUSTOMER = 1 / 4
@@ -13,8 +15,8 @@ export class KeptResponse implements LinkedItem<KeptResponse> {
   isListed = false
   readonly id: string
   readonly customerId: string
-  /** See continued-input.ts. */
-  readonly items: Buffer
+  /** See continued-input.ts. Empty once it has been forgotten: whoever still holds this object must not hold the memory. */
+  items: Buffer
 
   constructor(id: string, customerId: string, items: Buffer) {
     this.id = id
@@ -71,6 +73,7 @@ export class KeptResponses {
     this.#kept.remove(response)
     this.#bytes -= items.length
     this.#budget.give(items.length)
+    response.items = nothing
     const own = valueAt(this.#customers, customerId)
     own.kept.delete(response)
     own.bytes -= items.length

@@ -279,6 +279,7 @@ export class ResponseSession {
     const { id, output } = event.response
     lane.kept = new KeptResponse(id, this.customerId, joined(items, output))
     kept.keep(lane.kept)
+    if (!lane.kept.isListed) lane.kept = null
   }
 
   #forget(lane: ResponseLane): void {
@@ -329,17 +330,20 @@ class TurnConversation {
   /** The whole input; null until it is read, and if it was refused. */
   items: Buffer | null = null
   #turn: Turn | null
+  /** Those of `previous`, which may be forgotten before the request is read. */
+  #kept: Buffer | null
   readonly bytes: number
 
   constructor(turn: Turn, previous: KeptResponse | null) {
     this.#turn = turn
     this.previous = previous
+    this.#kept = previous?.items ?? null
     this.bytes = turn.data.length + (previous?.items.length ?? 0)
   }
 
   /** The larger part stands for the body, whose length decides when the request may be read. */
   get stand(): Buffer {
-    const kept = this.previous?.items ?? nothing
+    const kept = this.#kept ?? nothing
     const sent = this.#turn?.data ?? nothing
     return kept.length > sent.length ? kept : sent
   }
@@ -347,12 +351,14 @@ class TurnConversation {
   /** Throws ApiError. Called once. */
   parse(dialect: ResponsesDialect): ReturnType<ResponsesDialect['readBody']> {
     const turn = this.#turn
+    const kept = this.#kept
     // A long prompt must not stay in memory while its answer streams.
     this.#turn = null
+    this.#kept = null
     if (!turn?.create) throw turn?.refusal ?? new ApiError('internal_error')
     const { previousResponseId, generates, body } = turn.create
     if (previousResponseId !== null && this.previous === null) throw notFound(previousResponseId)
-    const { input, items, addedFrom } = continuedInput(this.previous?.items ?? null, body.input)
+    const { input, items, addedFrom } = continuedInput(kept, body.input)
     // A client may warm up before it has anything to say.
     const isEmpty = !generates && items.length === 0
     try {

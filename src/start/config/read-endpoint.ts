@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import type { Offer } from '../../base/domain/offer.ts'
 import { type ProviderSecrets, providerSecrets } from '../../base/domain/provider-secrets.ts'
 import { SupplyError } from '../../base/domain/supply-error.ts'
@@ -12,6 +13,10 @@ import { type ConfigProblem, readYaml, WrittenNumber } from './read-yaml.ts'
  * environment are not replaced in it. Throws SupplyError `invalid_value` that names each wrong key and what is allowed.
  */
 export function readEndpoint(entry: JsonObject): readonly Offer[] {
+  const { google_service_account: account } = entry
+  // Text of a browser must not name a file of this machine. `readProviderFile` reads those of files.
+  if (typeof account === 'string' && !account.trim().startsWith('{'))
+    throw new SupplyError('invalid_value', 'google_service_account must be the JSON of the key of a service account.')
   const problems: ConfigProblem[] = []
   // JSON is YAML. What the file would replace stays as it is.
   const text = JSON.stringify({ endpoints: [entry] }).replaceAll('${', () => '$${')
@@ -54,9 +59,16 @@ export function readProviderFile(
     return {
       name: String(all.name),
       settings: Object.fromEntries(members.filter(member => !isSecret(member))),
-      secrets: Object.fromEntries(members.filter(isSecret)) as ProviderSecrets,
+      secrets: withKeyFile(Object.fromEntries(members.filter(isSecret)) as ProviderSecrets),
     }
   })
+}
+
+/** A key that the file names by its path is read here: other nodes have not the file. It was read before, to check it. */
+function withKeyFile(secrets: ProviderSecrets): ProviderSecrets {
+  const { google_service_account: account } = secrets
+  if (account === undefined || account.trim().startsWith('{')) return secrets
+  return { ...secrets, google_service_account: readFileSync(account.trim(), 'utf8') }
 }
 
 /** Numbers become JSON's where that changes no digit, and texts where it would. */

@@ -132,15 +132,16 @@ export function modelEntriesOf({ models }: JsonObject): readonly JsonObject[] {
 }
 
 /**
- * Whether two versions of settings name different hosts. A stored key goes to the host that it was stored for only, so that
- * nobody reads it by changing the address.
+ * Whether two versions of settings name different addresses. A stored key goes to the address that it was stored for only, so that
+ * nobody reads it by changing that: nor by another tenant's path at the same host, nor unencrypted on the way.
  */
 export function isElsewhere(before: JsonObject, after: JsonObject): boolean {
-  return hostOf(before) !== hostOf(after)
+  return addressOf(before) !== addressOf(after)
 }
 
-function hostOf({ base_url: url }: JsonObject): string | undefined {
-  return typeof url === 'string' ? URL.parse(url)?.host : undefined
+function addressOf({ base_url: text }: JsonObject): string | undefined {
+  const url = typeof text === 'string' ? URL.parse(text) : null
+  return url === null ? undefined : `${url.origin}${url.pathname.replace(/\/$/, '')}`
 }
 
 /** A value that differs. */
