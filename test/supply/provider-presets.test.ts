@@ -21,7 +21,7 @@ test.each(cloudPresets.filter(({ models }) => models.length > 0))(
     const { settings, models } = providerPresets.find(({ id }) => id === name)!
     const offers = readEndpoint({ name, ...settings, models, api_key: 'key' })
     const comparable = (list: typeof offers) =>
-      list.map(({ endpoint: { origin: _, timeouts: __, ...endpoint }, quirks, speaks, ...offer }) => ({
+      list.map(({ endpoint: { origin: _, timeouts: __, ...endpoint }, cost: ___, quirks, speaks, ...offer }) => ({
         ...{ ...offer, endpoint, speaks: speaks ?? ['chat'] },
         quirks: { dropFields: [], exclusiveReasoning: false, thinking: 'adaptive', ...quirks },
       }))
