@@ -2,10 +2,11 @@ import type { LookupFunction } from 'node:net'
 import type { GoogleServiceAccount } from '../../base/domain/cloud-credential.ts'
 import type { Dialect } from '../../base/domain/conversation.ts'
 import { credentialHeader, type Endpoint, type Offer } from '../../base/domain/offer.ts'
-import { isJsonObject, type JsonObject } from '../../base/runtime/json-object.ts'
+import { isJsonObject } from '../../base/runtime/json-object.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
 import { quoteForShell } from '../../base/runtime/quote-for-shell.ts'
 import { systemClock } from '../../base/runtime/scheduler.ts'
+import { modelLists } from '../../market/supply/providers/list-models.ts'
 import { awsSignatureHeaders } from '../../wire/credentials/aws-signature.ts'
 import { GoogleToken } from '../../wire/credentials/google-token.ts'
 import { getJson } from '../../wire/egress/get-json.ts'
@@ -47,7 +48,7 @@ async function checkEndpoint(endpoint: Endpoint, offers: readonly Offer[], looku
     const advice = `Check that base_url ends in ${list.version}.`
     throw new Error(`${url} answers ${answer.status} without a list of models. ${advice}`)
   }
-  const known = new Set(listed.flatMap(model => (isJsonObject(model) ? list.namesOf(model) : [])))
+  const known = new Set(listed.flatMap(model => (isJsonObject(model) ? [list.idOf(model), list.aliasOf(model)] : [])))
   const missing = offers.map(({ upstreamModel }) => upstreamModel).filter(model => !known.has(model))
   if (missing.length > 0) {
     throw new Error(`${endpoint.baseUrl} does not list ${missing.join(', ')}. Check upstream_model.`)
@@ -55,51 +56,10 @@ async function checkEndpoint(endpoint: Endpoint, offers: readonly Offer[], looku
   return `${endpoint.baseUrl} answers and lists ${offers.length === 1 ? 'its model' : `all ${offers.length} models`}`
 }
 
-/** How a vendor lists its models. */
-interface ModelListForm {
-  /** Asks for the longest page: those of Anthropic have 20 models, those of Google 50, and 1,000 is the most. */
-  readonly query: string
-  readonly headers: Readonly<Record<string, string>>
-  /** The field with the models. */
-  readonly field: string
-  /** The ids that name a model in requests. */
-  readonly namesOf: (model: JsonObject) => readonly unknown[]
-  /** How the address usually ends. */
-  readonly version: string
-}
-
-const ofOpenAi: ModelListForm = { query: '', headers: {}, field: 'data', namesOf: ({ id }) => [id], version: '/v1' }
-
-const modelLists: Readonly<Record<Dialect, ModelListForm | null>> = {
-  chat: ofOpenAi,
-  responses: ofOpenAi,
-  messages: {
-    query: '?limit=1000',
-    headers: { 'anthropic-version': '2023-06-01' },
-    field: 'data',
-    // The list of Anthropic has no aliases: that of claude-haiku-4-5-20251001 is claude-haiku-4-5.
-    namesOf: ({ id }) => [id, without(id, /-\d{8}$/)],
-    version: '/v1',
-  },
-  gemini: {
-    query: '?pageSize=1000',
-    headers: {},
-    field: 'models',
-    namesOf: ({ name }) => [name, without(name, /^models\//)],
-    version: '/v1beta',
-  },
-  // Another host of AWS lists the models, with rights of its own.
-  converse: null,
-}
-
-function without(text: unknown, part: RegExp): unknown {
-  return typeof text === 'string' ? text.replace(part, '') : text
-}
-
 /** The dialect of the server: OpenAI's if it speaks that for any model, else the first of its first model. */
 function dialectOf(offers: readonly Offer[]): Dialect {
   const spoken = offers.flatMap(({ speaks = ['chat'] }) => speaks)
-  return spoken.find(dialect => modelLists[dialect] === ofOpenAi) ?? spoken[0]!
+  return spoken.find(dialect => modelLists[dialect] === modelLists.chat) ?? spoken[0]!
 }
 
 function headersFor(endpoint: Endpoint, url: string): Record<string, string> {

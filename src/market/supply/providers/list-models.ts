@@ -24,72 +24,85 @@ export async function listServedModels(
   endpoint: Pick<Endpoint, 'kind' | 'baseUrl' | 'apiKey' | 'credential' | 'dialect'>,
   speaks: Dialect,
 ): Promise<readonly ServedModel[] | null> {
-  if (endpoint.credential !== undefined || speaks === 'converse') return null
+  const form = modelLists[speaks]
+  if (endpoint.credential !== undefined || form === null) return null
   const header = credentialHeader({ ...endpoint } as Endpoint)
-  const headers = { ...(header && { [header[0]]: header[1] }), ...lists[speaks].headers }
-  const url = `${endpoint.baseUrl}/models${lists[speaks].query}`
+  const headers = { ...(header && { [header[0]]: header[1] }), ...form.headers }
+  const url = `${endpoint.baseUrl}/models${form.query}`
   const { status, body } = await getJson(url, { timeoutMs: TIMEOUT_MS, bytesMax: BYTES_MAX, headers }).catch(
     (error: Error) => {
       throw new SupplyError('unreachable', `${endpoint.baseUrl} cannot be reached: ${error.message}.`)
     },
   )
-  const listed = isJsonObject(body) ? lists[speaks].read(body) : undefined
-  if (status !== 200 || listed === undefined)
+  const models = isJsonObject(body) ? body[form.field] : undefined
+  if (status !== 200 || !Array.isArray(models))
     throw new SupplyError('unreachable', problemText(endpoint.baseUrl, status, body))
-  if (endpoint.kind !== 'local') return listed.map(({ id, contextTokens }) => ({ id, contextTokens }))
+  const listed = models.filter(isJsonObject).flatMap((model): ListedModel[] => {
+    const id = form.idOf(model)
+    return typeof id === 'string' ? [{ ...model, id }] : []
+  })
   const asked = { baseUrl: endpoint.baseUrl, headers, timeoutMs: TIMEOUT_MS }
-  const { contexts } = await askContexts(
-    asked,
-    listed.map(({ entry, id }): ListedModel => ({ ...entry, id })),
-  )
-  return listed.map(({ id, contextTokens }) => ({ id, contextTokens: contexts.get(id) ?? contextTokens }))
+  const contexts = endpoint.kind === 'local' ? (await askContexts(asked, listed)).contexts : undefined
+  return listed.map(model => ({
+    id: model.id,
+    contextTokens: contexts?.get(model.id) ?? tokens(model[form.contextField]),
+  }))
 }
 
-interface Listed extends ServedModel {
-  readonly entry: JsonObject
-}
-
-interface ListForm {
+/** How servers of a dialect list their models. */
+export interface ModelListForm {
+  /** Asks for the longest page: those of Anthropic have 20 models, those of Google 50, and 1,000 is the most. */
   readonly query: string
   readonly headers: Readonly<Record<string, string>>
-  read(body: JsonObject): readonly Listed[] | undefined
+  /** The field of the answer with the models. */
+  readonly field: string
+  /** The id that requests use. */
+  readonly idOf: (model: JsonObject) => unknown
+  /** Another id that requests may use. */
+  readonly aliasOf: (model: JsonObject) => unknown
+  /** The field of a model with its context. */
+  readonly contextField: string
+  /** How the address usually ends. */
+  readonly version: string
 }
 
-const openAiList: ListForm = {
+const ofOpenAi: ModelListForm = {
   query: '',
   headers: {},
-  read: ({ data }) =>
-    objectsIn(data)?.flatMap(entry =>
-      typeof entry.id === 'string' ? [{ id: entry.id, contextTokens: tokens(entry.context_length), entry }] : [],
-    ),
+  field: 'data',
+  idOf: ({ id }) => id,
+  aliasOf: ({ id }) => id,
+  contextField: 'context_length',
+  version: '/v1',
 }
 
-const lists: Readonly<Record<Exclude<Dialect, 'converse'>, ListForm>> = {
-  chat: openAiList,
-  responses: openAiList,
+/** Null: servers of the dialect have no list. */
+export const modelLists: Readonly<Record<Dialect, ModelListForm | null>> = {
+  chat: ofOpenAi,
+  responses: ofOpenAi,
   messages: {
-    ...openAiList,
+    ...ofOpenAi,
     query: '?limit=1000',
     headers: { 'anthropic-version': '2023-06-01' },
-    read: ({ data }) =>
-      objectsIn(data)?.flatMap(entry =>
-        typeof entry.id === 'string' ? [{ id: entry.id, contextTokens: tokens(entry.max_input_tokens), entry }] : [],
-      ),
+    // The list of Anthropic has no aliases: that of claude-haiku-4-5-20251001 is claude-haiku-4-5.
+    aliasOf: ({ id }) => without(id, /-\d{8}$/),
+    contextField: 'max_input_tokens',
   },
   gemini: {
     query: '?pageSize=1000',
     headers: {},
-    read: ({ models }) =>
-      objectsIn(models)?.flatMap(entry =>
-        typeof entry.name === 'string'
-          ? [{ id: entry.name.replace(/^models\//, ''), contextTokens: tokens(entry.inputTokenLimit), entry }]
-          : [],
-      ),
+    field: 'models',
+    idOf: ({ name }) => without(name, /^models\//),
+    aliasOf: ({ name }) => name,
+    contextField: 'inputTokenLimit',
+    version: '/v1beta',
   },
+  // Another host of AWS lists the models, with rights of its own.
+  converse: null,
 }
 
-function objectsIn(value: unknown): JsonObject[] | undefined {
-  return Array.isArray(value) ? value.filter(isJsonObject) : undefined
+function without(text: unknown, part: RegExp): unknown {
+  return typeof text === 'string' ? text.replace(part, '') : text
 }
 
 function tokens(value: unknown): number | null {

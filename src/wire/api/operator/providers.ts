@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { providerKinds } from '../../../base/domain/offer.ts'
+import { providerSecrets } from '../../../base/domain/provider-secrets.ts'
 import { reason } from '../hosters.ts'
 import { parseStrictBody } from '../strict-body.ts'
 import { shownServer } from './overview.ts'
@@ -7,13 +8,7 @@ import { shownServer } from './overview.ts'
 const settings = z
   .record(z.string(), z.unknown())
   .describe('An entry of `endpoints` as in switchyard.yaml, without keys. Prices are decimal texts.')
-const secretNames = z.enum([
-  'api_key',
-  'google_service_account',
-  'aws_access_key_id',
-  'aws_secret_access_key',
-  'aws_session_token',
-])
+const secretNames = z.enum(providerSecrets)
 const usdPerMillion = z.number().nonnegative()
 const twoPrices = z.object({ input_usd_per_million: usdPerMillion, output_usd_per_million: usdPerMillion })
 const library = z
