@@ -96,6 +96,22 @@ export function encodeChunk(text: string): string {
   return `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 }
 
+/** Returns what the client of a socket has not read, for one that is full. */
+export function unreadIn(socket: Pick<Writable, 'on' | 'off' | 'writableLength'>): UnreadAnswer {
+  return {
+    bytes: socket.writableLength,
+    onceRead(listener) {
+      const done = () => {
+        socket.off('drain', done)
+        socket.off('close', done)
+        listener()
+      }
+      socket.on('drain', done)
+      socket.on('close', done)
+    },
+  }
+}
+
 /** Resolves at the next 'drain' event of a stream, or when the signal is aborted. */
 export function drained(stream: Pick<Writable, 'on' | 'off'>, signal: CancelSignal): Promise<void> {
   return new Promise(resolve => {

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import type { HeaderList } from '../../base/runtime/header-list.ts'
 import { http } from '../../base/runtime/node-http.ts'
-import { drained, encodeChunk, type GenerationResponse, type UnreadAnswer } from '../generation-exchange.ts'
+import { drained, encodeChunk, type GenerationResponse, type UnreadAnswer, unreadIn } from '../generation-exchange.ts'
 
 /** The connection that a response belongs to. */
 export interface ResponseOwner {
@@ -78,16 +78,7 @@ export class PlainResponse implements GenerationResponse {
   get unread(): UnreadAnswer | null {
     const { socket } = this.#owner
     if (!socket.writableNeedDrain || socket.closed) return null
-    return {
-      bytes: socket.writableLength,
-      onceRead(listener) {
-        const done = () => {
-          socket.off('drain', done).off('close', done)
-          listener()
-        }
-        socket.on('drain', done).on('close', done)
-      },
-    }
+    return unreadIn(socket)
   }
 
   /** Called when the connection has closed. */

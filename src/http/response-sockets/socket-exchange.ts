@@ -10,6 +10,7 @@ import {
   type GenerationRequest,
   type GenerationResponse,
   type UnreadAnswer,
+  unreadIn,
 } from '../generation-exchange.ts'
 
 /** A request for a response on a WebSocket: the headers of the handshake, with the body of a message. */
@@ -138,16 +139,7 @@ export class SocketResponse implements GenerationResponse {
   get unread(): UnreadAnswer | null {
     const socket = this.#socket
     if (!this.needsDrain || socket.destroyed) return null
-    return {
-      bytes: socket.writableLength,
-      onceRead(listener) {
-        const done = () => {
-          socket.off('drain', done).off('close', done)
-          listener()
-        }
-        socket.on('drain', done).on('close', done)
-      },
-    }
+    return unreadIn(socket)
   }
 
   #onEvent(json: string): void {

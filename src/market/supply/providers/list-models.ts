@@ -20,13 +20,10 @@ const BYTES_MAX = 10_000_000
  * Asks a server for its models, in the form of its dialect. Null: servers of this kind do not list them. Throws SupplyError
  * `unreachable` that says what the server answered.
  */
-export async function listServedModels(
-  endpoint: Pick<Endpoint, 'kind' | 'baseUrl' | 'apiKey' | 'credential' | 'dialect'>,
-  speaks: Dialect,
-): Promise<readonly ServedModel[] | null> {
+export async function listServedModels(endpoint: Endpoint, speaks: Dialect): Promise<readonly ServedModel[] | null> {
   const form = modelLists[speaks]
   if (endpoint.credential !== undefined || form === null) return null
-  const header = credentialHeader({ ...endpoint } as Endpoint)
+  const header = credentialHeader(endpoint)
   const headers = { ...(header && { [header[0]]: header[1] }), ...form.headers }
   const url = `${endpoint.baseUrl}/models${form.query}`
   const { status, body } = await getJson(url, { timeoutMs: TIMEOUT_MS, bytesMax: BYTES_MAX, headers }).catch(
