@@ -6,6 +6,7 @@ import type { Log } from '../base/runtime/log.ts'
 import { DeliveryFailed } from '../money/alerts/alert-jobs.ts'
 import { noteTimetable, noteTimetableRun } from '../operator/timetable-runs.ts'
 import { timetable } from './create-tasks.ts'
+import { showPoolLives } from './unlock-jobs.ts'
 
 /** One run of graphile-worker. It may get stuck, so `RestartingQueue` watches it. */
 export interface RunningQueue {
@@ -43,6 +44,10 @@ const POLLS_TO_RECORD = 3
 export async function runQueue({ sql, queuePool, taskList, pollMs, log }: QueueOptions): Promise<RunningQueue> {
   const events: WorkerEvents = new EventEmitter()
   noteTimetableRuns(events, sql, log)
+  // On the connection that listens for jobs: graphile-worker keeps one for each run, and makes a new one when it is lost.
+  events.on('pool:listen:success', ({ workerPool, client }) => {
+    showPoolLives(client, workerPool.id).catch(error => log.debug({ err: error }, 'the job queue listens again later'))
+  })
   const watch = watchRun(events, pollMs)
   const runner = await run({
     pgPool: queuePool.pg,

@@ -1,10 +1,15 @@
 import type { Sql } from '../base/db/pool.ts'
 
-/**
- * After this time a locked job belongs to a dead node, unless its pool has taken another job since: most jobs make one
- * delivery and a few short statements. An audit may take longer; it is recognised by its open session.
- */
+/** After this time a locked job belongs to a dead node if nothing says that its pool lives. */
 const ABANDONED_MINUTES = 15
+
+/** The class of advisory locks by which the pools of graphile-worker show that they live: `pool` in ASCII. */
+const POOL_LOCK = 0x706f6f6c
+
+/** Shows that a pool lives, for as long as this session does: its jobs may take longer than `ABANDONED_MINUTES`. */
+export async function showPoolLives(session: Sql, poolId: string): Promise<void> {
+  await session.query('SELECT pg_advisory_lock_shared($1, hashtext($2))', [POOL_LOCK, poolId])
+}
 
 /**
  * Unlocks the jobs of a stopped queue, so that other nodes can run them. `poolId` is the id of its
@@ -17,7 +22,8 @@ export async function unlockJobs(sql: Sql, poolId: string): Promise<void> {
 /**
  * Unlocks the jobs of dead nodes and returns their tasks. graphile-worker itself would wait four hours. An
  * abandoned audit would stop all audits for that time, because only one can run. All jobs of a pool are unlocked
- * together, so a pool that has taken a job lately keeps all of them: it lives.
+ * together, so a pool keeps all of them while its session holds its lock, or when it has taken a job lately: its
+ * session may be connecting again.
  */
 export async function unlockAbandonedJobs(sql: Sql): Promise<string[]> {
   const { rows } = await sql.query<{ task: string }>(
@@ -26,12 +32,10 @@ export async function unlockAbandonedJobs(sql: Sql): Promise<string[]> {
        WHERE locked_at < now() - $1 * interval '1 minute'
          AND NOT EXISTS (SELECT FROM graphile_worker.jobs lately
            WHERE lately.locked_by = old.locked_by AND lately.locked_at >= now() - $1 * interval '1 minute')
-         AND (task_identifier <> 'audit_ledger'
-           OR NOT EXISTS (SELECT FROM pg_stat_activity
-             WHERE datname = current_database() AND application_name = 'switchyard audit' AND state <> 'idle'))
+         AND pg_try_advisory_xact_lock($2, hashtext(locked_by))
      )
      SELECT task FROM abandoned, LATERAL graphile_worker.force_unlock_workers(ARRAY[locked_by])`,
-    [ABANDONED_MINUTES],
+    [ABANDONED_MINUTES, POOL_LOCK],
   )
   return rows.map(({ task }) => task)
 }

@@ -1,12 +1,13 @@
 import { expect, test, vi } from 'vitest'
-import { createPool, transaction } from '../../src/base/db/pool.ts'
-import { unlockAbandonedJobs } from '../../src/jobs/unlock-jobs.ts'
+import { createPool } from '../../src/base/db/pool.ts'
+import { runQueue } from '../../src/jobs/run-queue.ts'
+import { showPoolLives, unlockAbandonedJobs } from '../../src/jobs/unlock-jobs.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useJobWorld } from './job-world.ts'
 
 const world = useJobWorld()
 
-test('takes back jobs of a dead node, and an audit once its session has ended', async () => {
+test('takes back jobs of a dead node, and of a living one once its session has ended', async () => {
   const { pool, connection } = world.database
   await pool.query(`SELECT graphile_worker.add_job('deliver_alert'), graphile_worker.add_job('prune_alerts'),
     graphile_worker.add_job('audit_ledger', queue_name => 'audit')`)
@@ -18,23 +19,47 @@ test('takes back jobs of a dead node, and an audit once its session has ended', 
   await pool.query(
     `UPDATE graphile_worker._private_job_queues SET locked_by = 'pool of audit_ledger', locked_at = now()`,
   )
-  const auditPool = createPool(connection, { max: 1, applicationName: 'switchyard audit' })
-  const audit = Promise.withResolvers<void>()
-  const auditing = transaction(auditPool, () => audit.promise)
-  await vi.waitFor(async () => {
-    const { rows } = await pool.query(
-      "SELECT FROM pg_stat_activity WHERE application_name = 'switchyard audit' AND state <> 'idle' AND datname = current_database()",
-    )
-    expect(rows).toHaveLength(1)
-  }, WAIT_OPTIONS)
+  const living = createPool(connection, { max: 1, applicationName: 'living' })
+  await showPoolLives(living.pg, 'pool of audit_ledger')
   expect(await unlockAbandonedJobs(pool)).toEqual(['deliver_alert'])
-  audit.resolve()
-  await auditing
-  await auditPool.end()
+  await living.end()
   await vi.waitFor(async () => expect(await unlockAbandonedJobs(pool)).toEqual(['audit_ledger']), WAIT_OPTIONS)
   expect(await world.lockedTasks()).toEqual(['prune_alerts'])
   const { rows } = await pool.query('SELECT FROM graphile_worker._private_job_queues WHERE locked_at IS NOT NULL')
   expect(rows).toEqual([])
+})
+
+// Went wrong: a job of more than 15 minutes on a pool that took no other one meanwhile ran twice at once.
+test('leaves a long job to the pool that runs it', async () => {
+  const { pool, connection } = world.database
+  await pool.query('DELETE FROM graphile_worker._private_jobs')
+  const started = Promise.withResolvers<void>()
+  const end = Promise.withResolvers<void>()
+  const queuePool = createPool(connection, { max: 5, applicationName: 'queue' })
+  const queue = await runQueue({
+    sql: pool,
+    queuePool,
+    taskList: {
+      long_job: async () => {
+        started.resolve()
+        await end.promise
+      },
+    },
+    pollMs: 100,
+    log: world.log,
+  })
+  await pool.query("SELECT graphile_worker.add_job('long_job')")
+  await started.promise
+  await pool.query("UPDATE graphile_worker._private_jobs SET locked_at = now() - interval '16 minutes'")
+  await vi.waitFor(async () => {
+    const { rows } = await pool.query(`SELECT FROM pg_locks JOIN pg_database d ON d.oid = database
+       WHERE locktype = 'advisory' AND mode = 'ShareLock' AND datname = current_database()`)
+    expect(rows).toHaveLength(1)
+  }, WAIT_OPTIONS)
+  expect(await unlockAbandonedJobs(pool)).toEqual([])
+  end.resolve()
+  await queue.stop()
+  await queuePool.end()
 })
 
 // Went wrong: all jobs of a living node were unlocked with its oldest, and ran twice at once.
