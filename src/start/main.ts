@@ -22,15 +22,24 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, 1)
   const foundation = started.use(
-    await prepare({ config, log, connections, isStopping: () => stop.isRequested, onLost: stop.now }),
+    await prepare({ config, readAgain, log, connections, isStopping: () => stop.isRequested, onLost: stop.now }),
   )
   if (foundation === undefined) return
   const { connection, desk, owner, embedded, masterKey, offers, findings } = foundation
 
-  const { app, port } = await serve({ config, connection, desk, masterKey, offers, log, isOnlyNode: embedded })
+  const { app, port } = await serve({
+    config,
+    reloadConfig: foundation.reload,
+    connection,
+    desk,
+    masterKey,
+    offers,
+    log,
+    isOnlyNode: embedded,
+  })
   stop.serving()
   foundation.watchOffers(app.setOffers)
-  onReload(() => foundation.reload(readAgain))
+  onReload(foundation.reload)
   started.defer(await startMetrics(config, () => app.metrics.metrics(), log))
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.force }))
   started.defer(announceAddress(config, port, log))

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { FastifyBaseLogger } from 'fastify'
 import { durabilityWarnings } from '../base/db/durability.ts'
 import { warnOfFewConnections } from '../base/db/few-connections.ts'
@@ -7,14 +6,16 @@ import { migrate, sqlDir } from '../base/db/migrate.ts'
 import { type Connection, openDatabase } from '../base/db/open-database.ts'
 import { createPool, type Sql } from '../base/db/pool.ts'
 import { acquireServerLock } from '../base/db/server-lock.ts'
+import type { ConfigReload } from '../base/domain/config-reload.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { loadMasterKey } from '../base/secrets/master-key.ts'
 import { noteMasterKey } from '../base/secrets/master-key-mark.ts'
 import type { Finding } from '../market/supply/detection/detect-local.ts'
-import { type Config, ConfigError } from './config/config.ts'
-import { type GatheredOffers, gatherOffers } from './gather-offers.ts'
+import type { Config } from './config/config.ts'
+import { gatherOffers } from './gather-offers.ts'
 import { hasDatabase } from './has-database.ts'
 import { listenProblem, tryToListen } from './listen-problem.ts'
+import { createConfigReload } from './reload-config.ts'
 
 /**
  * The resources that all processes of a gateway share, created once at startup. Disposal stops them, PostgreSQL
@@ -38,17 +39,16 @@ export interface Foundation extends AsyncDisposable {
   readonly findings: readonly Finding[]
   /** From now on, calls `onChange` with all local and cloud offers when local servers have other models. */
   watchOffers(onChange: (offers: readonly Offer[]) => void): void
-  /**
-   * Reads the configuration again and uses its endpoints, at all nodes of this process. A configuration that is wrong
-   * changes nothing. The log says what was used, what is wrong, and what needs a restart.
-   */
-  reload(readAgain: () => Config): Promise<void>
+  /** Reads the configuration again and uses its endpoints, at all nodes of this process: see `createConfigReload`. */
+  reload(): Promise<ConfigReload>
   /** Throws an Error with a message for the operator when the embedded PostgreSQL was lost. */
   requireDatabase(): void
 }
 
 export interface PrepareOptions {
   readonly config: Config
+  /** Reads the configuration anew. Throws ConfigError. */
+  readonly readAgain: () => Config
   readonly log: FastifyBaseLogger
   /** How many connections the nodes may open at the same time, see `connectionsNeeded`. */
   readonly connections: number
@@ -67,6 +67,7 @@ export interface PrepareOptions {
  */
 export async function prepare({
   config,
+  readAgain,
   log,
   connections,
   settings = {},
@@ -127,32 +128,12 @@ export async function prepare({
     offers: supply.offers,
     findings: supply.findings,
     watchOffers: onChange => supply.watch(log, onChange),
-    reload: readAgain => reload({ config, supply, log }, readAgain),
+    reload: createConfigReload({ config, readAgain, use: supply.redeclare, log }),
     requireDatabase() {
       if (lost) throw lostDatabase()
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
-}
-
-async function reload(
-  { config, supply, log }: { config: Config; supply: GatheredOffers; log: FastifyBaseLogger },
-  readAgain: () => Config,
-): Promise<void> {
-  let changed: Config
-  try {
-    changed = readAgain()
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    log.error({ problems: error.problems }, `the configuration is wrong, so nothing was changed: ${error.message}`)
-    return
-  }
-  await supply.redeclare(changed)
-  log.info({ endpoints: changed.endpoints.map(({ name }) => name) }, 'the endpoints were read again')
-  const others = (Object.keys(config) as (keyof Config)[]).filter(
-    key => key !== 'endpoints' && !isDeepStrictEqual(config[key], changed[key]),
-  )
-  if (others.length > 0) log.warn({ settings: others }, 'other settings have changed too: they need a restart')
 }
 
 function lostDatabase(): Error {

@@ -27,6 +27,7 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
   const foundation = started.use(
     await prepare({
       config,
+      readAgain,
       log,
       connections,
       // PostgreSQL reserves three of the 16 extra connections for superusers. Operators use the others to inspect the
@@ -53,6 +54,7 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
       isOnlyNode: embedded && first,
     }),
     drainMs: config.server.drainSeconds * 1000,
+    reload: foundation.reload,
     log,
   })
   started.defer(await startMetrics(config, () => workers.metricsText(), log))
@@ -64,7 +66,7 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
     offers = changed
     workers.updateTasks()
   })
-  onReload(() => foundation.reload(readAgain))
+  onReload(foundation.reload)
   stop.serving()
   started.defer(announceAddress(config, port, log))
   if (!stop.isRequested) await announce({ config, owner, masterKey, port, findings })

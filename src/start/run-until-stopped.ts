@@ -8,7 +8,7 @@ export interface RunContext {
   readonly log: Logger
   readonly stop: ShutdownSignals
   /** From now on, SIGHUP calls this. */
-  onReload(reload: () => Promise<void>): void
+  onReload(reload: () => Promise<unknown>): void
 }
 
 /**
@@ -23,7 +23,7 @@ export async function runUntilStopped(
   const stop = shutdownSignals(drainDelaySeconds * 1000)
   const log = createLog(config.log, isDatabaseAway)
   // A closed terminal sends it too, which changes nothing.
-  let reload: (() => Promise<void>) | undefined
+  let reload: (() => Promise<unknown>) | undefined
   process.on('SIGHUP', () => {
     if (reload === undefined) log.warn('SIGHUP is ignored until the start is complete')
     else reload().catch(error => log.error({ err: error }, 'SIGHUP: the configuration was not read'))

@@ -21,6 +21,7 @@ const { number, config, connection, desk, masterKey, offers, isOnlyNode } = awai
 try {
   const { app, port } = await serve({
     config,
+    reloadConfig: primary.reload,
     connection,
     desk,
     masterKey: Buffer.from(masterKey),

@@ -534,6 +534,9 @@ test('an operator leaves entries', async () => {
     operator.browser.send('DELETE', 'operator/providers/own-server', { version: third.version, reason })
   await change('DELETE operator/providers/:name', by, gone, 'provider.removed')
 
+  const reload = send('POST', 'config/reload', { reason })
+  await change('POST operator/config/reload', by, reload, 'config.reloaded')
+
   // Payouts.
   await grantCredit(world.pool, { customerId: id, amountNanos: 100n * USD, ref: 'invoice 3', reason: 'paid' })
   for (let n = 0; n < 5; n++) await world.charge(id, hosterId, Date.now() - 40 * DAY_MS, USD)

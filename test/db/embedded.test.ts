@@ -345,7 +345,14 @@ describe('access', () => {
     const first = await hold(dataDir, 'serve')
     const config = loadConfig({ env: { SWITCHYARD_DATA: dataDir }, cwd: parent })
     await expect(
-      prepare({ config, log: pino({ level: 'silent' }), connections: 0, isStopping: () => false, onLost() {} }),
+      prepare({
+        config,
+        readAgain: () => config,
+        log: pino({ level: 'silent' }),
+        connections: 0,
+        isStopping: () => false,
+        onLost() {},
+      }),
     ).rejects.toThrow(`Another Switchyard server (process ${first.process.pid}, since `)
     const database = await open()
     expect(await query(database.connection, "SELECT to_regclass('migration') AS found")).toEqual([{ found: null }])

@@ -98,6 +98,7 @@ test('the defaults in the example file are the real defaults', () => {
   expect({ ...example, accountTiers }).toEqual({
     ...plain,
     configFile: example.configFile,
+    written: example.written,
     dataDir: example.dataDir,
     endpoints: example.endpoints,
     alarms: { ...plain.alarms, webhookUrl: example.alarms.webhookUrl },

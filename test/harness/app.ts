@@ -25,6 +25,7 @@ import { type App, compose } from '../../src/start/compose/compose.ts'
 import type { NodeTimeouts } from '../../src/start/compose/compose-context.ts'
 import { type Config, loadConfig } from '../../src/start/config/config.ts'
 import { configuredOffers } from '../../src/start/config/configured-offers.ts'
+import { createConfigReload } from '../../src/start/reload-config.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 import { startFaultProxy } from './fault-proxy.ts'
 import { GENEROUS_TIMEOUTS, WAIT_OPTIONS } from './timeouts.ts'
@@ -96,6 +97,8 @@ export interface TestApp {
    * open and carry nothing. Needs `mayBeCutOff`.
    */
   cutOff(how?: { silently: boolean }): () => void
+  /** Replaces the text of switchyard.yaml, for the next reload. */
+  writeConfig(yaml: string): void
   /** Stops the gateway like SIGTERM. The database stays readable until `close`. */
   stop(options?: { drainMs?: number }): Promise<void>
   close(): Promise<void>
@@ -136,15 +139,24 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   const masterKey = options.masterKey ?? randomBytes(32)
   // Holds the configuration and the journal.
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
-  const config = withProvedHosters(configIn(directory, withDefaults(options.yaml ?? '')), options.yaml)
+  writeConfig(directory, options.yaml ?? '')
+  const config = withProvedHosters(readConfig(directory), options.yaml)
+  const offersOf = (read: Config) => [...configuredOffers(read), ...(options.offers ?? [])]
+  const silent = pino({ level: 'silent' })
   const proxy = options.mayBeCutOff ? await startFaultProxy(database.gatewayConnection) : undefined
   const app = await compose({
     config,
+    reloadConfig: createConfigReload({
+      config,
+      readAgain: () => withProvedHosters(readConfig(directory), options.yaml),
+      use: async changed => app.setOffers(offersOf(changed)),
+      log: silent,
+    }),
     connection: proxy?.connection ?? database.gatewayConnection,
     desk: proxy ? { ...database.deskConnection, ...proxy.address } : database.deskConnection,
     masterKey,
-    offers: [...configuredOffers(config), ...(options.offers ?? [])],
-    log: options.onLog ? createLog(config.log, isDatabaseAway, { write: options.onLog }) : pino({ level: 'silent' }),
+    offers: offersOf(config),
+    log: options.onLog ? createLog(config.log, isDatabaseAway, { write: options.onLog }) : silent,
     version: 'test',
     isOnlyNode: false,
     random: options.random ?? (() => 0.5),
@@ -237,6 +249,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
       else proxy!.cut()
       return () => proxy!.pass()
     },
+    writeConfig: yaml => writeConfig(directory, yaml),
     stop({ drainMs = 1_000 } = {}) {
       stopped ??= app.close({ drainMs })
       return stopped
@@ -263,11 +276,9 @@ function withProvedHosters(config: Config, yaml = ''): Config {
   return { ...config, routing: { ...routing, newcomers: { ...routing.newcomers, successes: 0 } } }
 }
 
-function configIn(directory: string, yaml: string) {
-  const file = join(directory, 'switchyard.yaml')
-  writeFileSync(file, yaml)
-  return loadConfig({ env: {}, cwd: directory, file })
-}
+const fileIn = (directory: string) => join(directory, 'switchyard.yaml')
+const writeConfig = (directory: string, yaml: string) => writeFileSync(fileIn(directory), withDefaults(yaml))
+const readConfig = (directory: string) => loadConfig({ env: {}, cwd: directory, file: fileIn(directory) })
 
 /** Returns a local offer at 1 USD per million input tokens and 2 USD per million output tokens. */
 export function testOffer(

@@ -10,6 +10,7 @@ import { text } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { audit } from '../../src/money/ledger/audit/audit.ts'
+import { drawOperatorKey } from '../../src/operator/operator-keys.ts'
 import { databaseUrl, runCli } from '../cli/run-cli.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { readEventStream } from '../harness/event-stream.ts'
@@ -289,6 +290,52 @@ test('a model that a local server gets later is offered by every worker, also by
   expect(await statuses()).toEqual([200, 200, 200, 200])
   models = []
   await becomes(404)
+  expect(await gateway.stop()).toBe(0)
+})
+
+test('a reload that one worker is asked for changes the offers of every worker', async () => {
+  const file = join(directory, 'reloaded.yaml')
+  const write = (models: readonly string[]) =>
+    writeFile(
+      file,
+      `
+demo: { enabled: false }
+detect: { enabled: false }
+server: { workers: 2, drain_delay_seconds: 0 }
+endpoints:
+  - name: scripted
+    kind: local
+    base_url: ${upstream.baseUrl}
+    models: [${models.map(id => `{ id: ${id}, price_per_million_usd: { input: 1, output: 2 } }`).join(', ')}]
+`,
+    )
+  await write(['first'])
+  const gateway = await startWorkers({ env: { SWITCHYARD_CONFIG: file } })
+  const key = drawOperatorKey()
+  await database.pool.query(
+    `WITH added AS (INSERT INTO person (person_id, email, installation_role)
+       VALUES (gen_random_uuid(), 'op@example.com', 'operator') RETURNING person_id)
+     SELECT issue_operator_key_as(NULL, $1, person_id, 'test', $2, $3, ARRAY['settings'], NULL, NULL) FROM added`,
+    [key.keyId, key.hash, key.hint],
+  )
+  const reload = async () => {
+    const response = await fetch(`${gateway.url}/v1/admin/config/reload`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key.key}`, 'content-type': 'application/json' },
+      body: '{"reason":"wanted"}',
+    })
+    return { status: response.status, text: await response.text() }
+  }
+  await write(['first', 'second'])
+  expect(await reload()).toMatchObject({ status: 200, text: expect.stringContaining('models[second]') })
+  await eventually(async () => {
+    const statuses = Array.from({ length: 4 }, () =>
+      statusOf(`${gateway.url}/v1/models/second`, undefined, headersOf(gateway)),
+    )
+    return (await Promise.all(statuses)).every(status => status === 200) ? true : undefined
+  })
+  await writeFile(file, 'server: [')
+  expect(await reload()).toMatchObject({ status: 400, text: expect.stringContaining('reloaded.yaml:1') })
   expect(await gateway.stop()).toBe(0)
 })
 

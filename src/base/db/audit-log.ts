@@ -64,6 +64,7 @@ export type AuditAction =
   | 'provider.enabled'
   | 'provider.disabled'
   | 'provider.removed'
+  | 'config.reloaded'
   | 'hoster.changed'
   | 'hoster.viewed'
   | 'hoster.change_refused'

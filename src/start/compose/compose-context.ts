@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Connection } from '../../base/db/open-database.ts'
+import type { ConfigReload } from '../../base/domain/config-reload.ts'
 import type { Offer } from '../../base/domain/offer.ts'
 import { type Clock, type Scheduler, systemClock, systemScheduler } from '../../base/runtime/scheduler.ts'
 import { deriveKey, EVIDENCE } from '../../base/secrets/master-key.ts'
@@ -8,6 +9,8 @@ import type { Config } from '../config/config.ts'
 
 export interface ComposeInput {
   readonly config: Config
+  /** Reads the configuration again, as SIGHUP does: see `createConfigReload`. */
+  readonly reloadConfig?: () => Promise<ConfigReload>
   readonly connection: Connection
   /** Connects as the desk role: see `DatabaseHandle`. */
   readonly desk: Connection

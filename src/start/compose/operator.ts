@@ -1,9 +1,11 @@
+import type { ConfigReload } from '../../base/domain/config-reload.ts'
 import { openSecret, sealSecret } from '../../base/secrets/sealed-secret.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { OperatorEndpointDeps } from '../../http/endpoints/operator/operator-endpoint.ts'
 import { operatorEndpoints } from '../../http/endpoints/operator/operator-endpoints.ts'
 import { reportSql } from '../../money/usage/report-sql.ts'
 import { createAlarmWatch } from '../../operator/alarms/alarm-watch.ts'
+import { createOperatorConfig } from '../../operator/operator-config.ts'
 import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
 import { createOperatorKeys, type OperatorKeys } from '../../operator/operator-keys.ts'
 import { createOverviewWatch } from '../../operator/overview-watch.ts'
@@ -147,6 +149,7 @@ export function createOperator(
       nowMs: () => clock.epochMs(),
       noticeChanges: () => callers.changes.poll(),
     }),
+    config: createOperatorConfig({ pool: deskPool, reloadConfig: context.reloadConfig ?? withoutFile }),
     hosterInvites,
     urlFor: pageUrl(config.server.publicBaseUrl),
     watch,
@@ -159,4 +162,9 @@ export function createOperator(
     keys,
     endpoints: operatorEndpoints(deps),
   }
+}
+
+/** For a gateway inside another program. */
+async function withoutFile(): Promise<ConfigReload> {
+  return { problem: 'This gateway does not read a file.' }
 }

@@ -11,6 +11,7 @@ import type { PriceLimits } from '../../base/domain/price-limits.ts'
 import type { AddressRange } from '../../base/runtime/client-address.ts'
 import { systemErrorText } from '../../base/runtime/error-message.ts'
 import type { ArmedFailpoint } from '../../base/runtime/failpoint.ts'
+import type { JsonObject } from '../../base/runtime/json-object.ts'
 import { keyPath } from '../../base/runtime/key-path.ts'
 import { type ProviderOptions, readProviders } from '../../money/payments/payment-providers.ts'
 import { type PayoutOptions, payoutOptions } from '../../money/payouts/create-payout-drivers.ts'
@@ -18,7 +19,7 @@ import { readAutoTable } from './read-auto-table.ts'
 import { readCanaries } from './read-canaries.ts'
 import { readCorpus } from './read-corpus.ts'
 import { readSettings } from './read-settings.ts'
-import type { ConfigProblem } from './read-yaml.ts'
+import { type ConfigProblem, readYaml, withPlainNumbers } from './read-yaml.ts'
 import {
   type CloudKeyName,
   cloudKeyNames,
@@ -31,6 +32,8 @@ import {
 export interface Config {
   /** The path of the file that was read; null when there is none at the default path. */
   readonly configFile: string | null
+  /** What the file says, with numbers as in JSON and variables of the environment replaced. */
+  readonly written: JsonObject
   /** Absolute path. */
   readonly dataDir: string
   /** Null selects the embedded PostgreSQL in the data directory. */
@@ -273,6 +276,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   const providers = readProviders(settings.payments)
   return deeplyFrozen({
     configFile: text === undefined ? null : resolve(cwd, path),
+    written: withPlainNumbers(readYaml(text ?? '', path, env).value ?? {}) as JsonObject,
     dataDir: resolve(cwd, environment.SWITCHYARD_DATA),
     databaseUrl: environment.DATABASE_URL ?? null,
     databaseOwnerUrl: environment.DATABASE_OWNER_URL ?? null,

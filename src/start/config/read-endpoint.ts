@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs'
 import type { Offer } from '../../base/domain/offer.ts'
 import { type ProviderSecrets, providerSecrets } from '../../base/domain/provider-secrets.ts'
 import { SupplyError } from '../../base/domain/supply-error.ts'
-import { isJsonObject, type JsonObject } from '../../base/runtime/json-object.ts'
+import type { JsonObject } from '../../base/runtime/json-object.ts'
 import { ConfigError } from './config.ts'
 import { configuredOffers } from './configured-offers.ts'
 import { readSettings } from './read-settings.ts'
-import { type ConfigProblem, readYaml, WrittenNumber } from './read-yaml.ts'
+import { type ConfigProblem, readYaml, withPlainNumbers } from './read-yaml.ts'
 
 /**
  * Turns an entry of `endpoints`, given as JSON, into offers as if switchyard.yaml had it; none if it is not enabled. Variables of the
@@ -50,16 +50,19 @@ export function readProviderFile(
   const problems: ConfigProblem[] = []
   readSettings(text, where, env, problems)
   if (problems.length > 0) throw new ConfigError(problems)
-  const { value } = readYaml(text, where, env)
-  const entries = (value as { endpoints?: unknown[] } | undefined)?.endpoints ?? []
-  return entries.map(entry => {
-    const all = withPlainNumbers(entry) as JsonObject
-    const isSecret = ([key]: [string, unknown]) => (providerSecrets as readonly string[]).includes(key)
-    const members = Object.entries(all)
+  const declared = declaredProviders(withPlainNumbers(readYaml(text, where, env).value ?? {}) as JsonObject)
+  return declared.map(provider => ({ ...provider, secrets: withKeyFile(provider.secrets) }))
+}
+
+/** Returns the `endpoints` of a configuration that is valid. */
+export function declaredProviders({ endpoints }: JsonObject): DeclaredProvider[] {
+  const isSecret = ([key]: [string, unknown]) => (providerSecrets as readonly string[]).includes(key)
+  return ((endpoints ?? []) as JsonObject[]).map(entry => {
+    const members = Object.entries(entry)
     return {
-      name: String(all.name),
+      name: String(entry.name),
       settings: Object.fromEntries(members.filter(member => !isSecret(member))),
-      secrets: withKeyFile(Object.fromEntries(members.filter(isSecret)) as ProviderSecrets),
+      secrets: Object.fromEntries(members.filter(isSecret)) as ProviderSecrets,
     }
   })
 }
@@ -69,13 +72,4 @@ function withKeyFile(secrets: ProviderSecrets): ProviderSecrets {
   const { google_service_account: account } = secrets
   if (account === undefined || account.trim().startsWith('{')) return secrets
   return { ...secrets, google_service_account: readFileSync(account.trim(), 'utf8') }
-}
-
-/** Numbers become JSON's where that changes no digit, and texts where it would. */
-function withPlainNumbers(value: unknown): unknown {
-  if (value instanceof WrittenNumber)
-    return String(Number(value.source)) === value.source ? Number(value.source) : value.source
-  if (Array.isArray(value)) return value.map(withPlainNumbers)
-  if (!isJsonObject(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withPlainNumbers(inner)]))
 }

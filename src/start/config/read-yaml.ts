@@ -10,6 +10,7 @@ import {
   parseDocument,
   visit,
 } from 'yaml'
+import { isJsonObject } from '../../base/runtime/json-object.ts'
 import { keyPath } from '../../base/runtime/key-path.ts'
 
 /** A problem in the configuration and where it is. */
@@ -32,6 +33,15 @@ export class WrittenNumber {
   constructor(source: string) {
     this.source = source
   }
+}
+
+/** Returns the value with numbers as those of JSON where that changes no digit, and as texts where it would. */
+export function withPlainNumbers(value: unknown): unknown {
+  if (value instanceof WrittenNumber)
+    return String(Number(value.source)) === value.source ? Number(value.source) : value.source
+  if (Array.isArray(value)) return value.map(withPlainNumbers)
+  if (!isJsonObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withPlainNumbers(inner)]))
 }
 
 /** Stands for a value with a problem that is already reported. Its key counts as present and gets no second problem. */

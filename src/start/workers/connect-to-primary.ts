@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client'
+import type { ConfigReload } from '../../base/domain/config-reload.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
 
 /**
@@ -10,6 +11,8 @@ export interface PrimaryConnection<Task> {
   readonly task: Promise<Task>
   /** Calls `listener` for each later version of the task; at once when one has arrived. */
   onUpdate(listener: (task: Task) => void): void
+  /** Asks the primary to read the configuration again. */
+  reload(): Promise<ConfigReload>
   /** Resolves when the drain is near. */
   readonly announceClose: Promise<void>
   /** Resolves when the worker must drain and end. */
@@ -35,6 +38,8 @@ export function connectToPrimary<Task>(): PrimaryConnection<Task> {
   const force = new AbortController()
   let registry: Registry | undefined
   let update: Task | undefined
+  const reloads = new Map<number, (result: ConfigReload) => void>()
+  let lastReload = 0
   let onUpdate = (_task: Task) => {}
 
   const send = (message: FromWorker) =>
@@ -61,6 +66,10 @@ export function connectToPrimary<Task>(): PrimaryConnection<Task> {
       case 'force':
         force.abort()
         break
+      case 'reloaded':
+        reloads.get(message.id)?.(message.result)
+        reloads.delete(message.id)
+        break
       case 'sample':
         await send({ kind: 'sampled', sample: (await registry?.getMetricsAsJSON()) ?? [] })
         break
@@ -74,6 +83,13 @@ export function connectToPrimary<Task>(): PrimaryConnection<Task> {
     onUpdate(listener) {
       onUpdate = listener
       if (update !== undefined) listener(update)
+    },
+    reload() {
+      const id = ++lastReload
+      const { promise, resolve } = Promise.withResolvers<ConfigReload>()
+      reloads.set(id, resolve)
+      void send({ kind: 'reload', id })
+      return promise
     },
     announceClose: announceClose.promise,
     drain: drain.promise,

@@ -1,4 +1,5 @@
 import type { MetricObjectWithValues, MetricValue } from 'prom-client'
+import type { ConfigReload } from '../../base/domain/config-reload.ts'
 
 /** The metrics of one process at one moment, as `Registry.getMetricsAsJSON` returns them. */
 export type Sample = readonly MetricObjectWithValues<MetricValue<string>>[]
@@ -16,6 +17,8 @@ export type ToWorker<Task> =
   /** End the drain immediately. */
   | { readonly kind: 'force' }
   | { readonly kind: 'sample' }
+  /** Answers `reload`. */
+  | { readonly kind: 'reloaded'; readonly id: number; readonly result: ConfigReload }
 
 /** Messages from a worker to the primary. */
 export type FromWorker =
@@ -27,3 +30,5 @@ export type FromWorker =
   /** The worker cannot start and ends; `reason` is a message for the operator. */
   | { readonly kind: 'failed'; readonly reason: string }
   | { readonly kind: 'sampled'; readonly sample: Sample }
+  /** Asks the primary to read the configuration again. */
+  | { readonly kind: 'reload'; readonly id: number }

@@ -1,3 +1,5 @@
+import type { ConfigReload } from '../../base/domain/config-reload.ts'
+import { errorMessage } from '../../base/runtime/error-message.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import { closePort } from './connection-handoff.ts'
 import { type CrashLimit, createCrashLimit } from './crash-limit.ts'
@@ -17,6 +19,8 @@ export interface WorkersOptions<Task> {
   readonly task: (facts: { number: number; first: boolean }) => Task
   /** How long a worker may drain, ms. */
   readonly drainMs: number
+  /** Reads the configuration again, for a worker. */
+  readonly reload?: () => Promise<ConfigReload>
   readonly log: Pick<Log, 'info' | 'error'>
 }
 
@@ -122,6 +126,14 @@ export class WorkerGroup<Task> {
     },
     onDrained: () => this.#closePortWhenDrained(),
     onSample: ({ number }, sample) => this.#metrics.update(number, sample),
+    onReload: async () => {
+      try {
+        return (await this.#options.reload?.()) ?? { problem: 'this gateway does not read its configuration again' }
+      } catch (error) {
+        this.#options.log.error({ err: error }, 'the configuration was not read')
+        return { problem: errorMessage(error) }
+      }
+    },
     onUnreachable: ({ number }, error) =>
       this.#options.log.error({ worker: number, err: error }, 'a message could not be sent to a worker'),
     onEnd: (worker, end) => this.#onEnd(worker, end),

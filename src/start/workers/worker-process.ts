@@ -1,6 +1,7 @@
 import cluster, { type Worker } from 'node:cluster'
 import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
+import type { ConfigReload } from '../../base/domain/config-reload.ts'
 import { type ConnectionHandoffs, trackHandoffs } from './connection-handoff.ts'
 import type { FromWorker, Sample, ToWorker } from './messages.ts'
 
@@ -11,6 +12,8 @@ export interface WorkerListener<Task> {
   onServing(worker: WorkerProcess<Task>): void
   onDrained(worker: WorkerProcess<Task>): void
   onSample(worker: WorkerProcess<Task>, sample: Sample): void
+  /** The worker asks the primary to read the configuration again. */
+  onReload(): Promise<ConfigReload>
   /** A message could not be sent; the process still runs. */
   onUnreachable(worker: WorkerProcess<Task>, error: Error): void
   onEnd(worker: WorkerProcess<Task>, end: WorkerEnd): void
@@ -133,6 +136,9 @@ export class WorkerProcess<Task> {
       case 'sampled':
         this.#listener.onSample(this, message.sample)
         this.#onSampled()
+        break
+      case 'reload':
+        this.#listener.onReload().then(result => this.send({ kind: 'reloaded', id: message.id, result }))
         break
     }
   }

@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { HosterInvites } from '../../../market/marketplace/hoster-invites.ts'
 import type { TrustService } from '../../../market/trust/trust-service.ts'
+import type { OperatorConfigService } from '../../../operator/operator-config.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import type { OperatorKeys } from '../../../operator/operator-keys.ts'
 import type { OverviewWatch } from '../../../operator/overview-watch.ts'
@@ -10,6 +11,7 @@ import type { PayoutService } from '../../../operator/payouts.ts'
 import type { OperatorPeople } from '../../../operator/people.ts'
 import type { OperatorProviderService } from '../../../operator/providers.ts'
 import type { Endpoint } from '../../endpoint.ts'
+import { operatorConfigEndpoints } from './config.ts'
 import { operatorCustomerEndpoints } from './customers.ts'
 import { operatorGrantEndpoints } from './grants.ts'
 import { operatorHosterInviteEndpoints } from './hoster-invites.ts'
@@ -36,6 +38,7 @@ export function operatorEndpoints(
     readonly people: OperatorPeople
     readonly keys: OperatorKeys
     readonly providers: OperatorProviderService
+    readonly config: OperatorConfigService
     readonly hosterInvites: HosterInvites
     readonly urlFor: (request: FastifyRequest, path: string) => string
     readonly clock: Clock
@@ -53,6 +56,7 @@ export function operatorEndpoints(
     ...operatorUsageEndpoints(deps),
     ...operatorSupplyEndpoints(deps),
     ...operatorProviderEndpoints(deps),
+    ...operatorConfigEndpoints(deps),
     ...operatorHosterInviteEndpoints(deps),
     ...operatorTrustEndpoints(deps),
     ...operatorInstallationEndpoints(deps),
