@@ -1,6 +1,6 @@
 import type { Sql } from './pool.ts'
 
-/** A kind of change that running nodes must notice: `access` is keys and customers, `supply` is hosters and prices. */
+/** A kind of change that running nodes must notice: `access` is keys and customers, `supply` is hosters, managed providers and prices. */
 export type ControlTopic = 'access' | 'supply'
 
 export interface ControlVersions {

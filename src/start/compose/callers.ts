@@ -14,7 +14,7 @@ import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Supply } from './supply.ts'
 
-/** API keys, and the watch that notices changes to keys, customers, hosters and prices. */
+/** API keys, and the watch that notices changes to keys, customers, hosters, managed providers and prices. */
 export interface Callers {
   readonly authenticator: Authenticator
   readonly changes: ControlVersions
@@ -26,7 +26,7 @@ export interface Callers {
   readonly endpoints: readonly Endpoint[]
 }
 
-/** Polls for changes once a second. A change of hosters or prices refreshes the catalog of `supply`. */
+/** Polls for changes once a second. A change of hosters, managed providers or prices refreshes the catalog of `supply`. */
 export function startCallers(
   { config, clock, log, started }: ComposeContext,
   { lookups, general, desk }: Database,
