@@ -18,7 +18,7 @@ export function personCommands(): Command {
 function block(): Command {
   return createCommand(
     'block',
-    'Keep a person out: ends the sessions and links, and refuses the keys that the person made within two seconds',
+    'Keep a person out: ends the sessions and links; within two seconds, all nodes refuse the keys that the person made',
     ['person block eve@example.com --reason "stolen laptop"'],
   )
     .argument('<email>', 'e-mail of the person', emailArgument)

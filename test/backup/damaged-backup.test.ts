@@ -49,6 +49,15 @@ test('an undamaged backup passes the check', async () => {
   })
 })
 
+// The list of checksums of many files takes longer to read than its header.
+test('a backup that was cut off in the list of its checksums is refused by name', async () => {
+  const many = Array.from({ length: 3_000 }, (_, n) => fileEntry(`postgres/base/${n}`, String(n)))
+  const path = await archiveOf([described(), ...many])
+  const bytes = readFileSync(path)
+  const cut = fileOf(bytes.subarray(0, bytes.length - 20_000))
+  await expect(checkBackup(cut)).rejects.toThrow(/is not a complete backup, .* reading stopped at checksums.sha256: /)
+})
+
 test('a backup that was cut off anywhere is refused', async () => {
   const bytes = readFileSync(await sample())
   // The last bytes only say that the compressed data ends.

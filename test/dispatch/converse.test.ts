@@ -262,10 +262,14 @@ test('a request without tools allowed sends none, unless an earlier turn called 
 
 describe('what Converse cannot express', () => {
   const image = (url: string) => [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }]
+  const file = (data: string) => [{ role: 'user', content: [{ type: 'file', file: { file_data: data } }] }]
   test.each<[what: string, body: object, dialect: string | null]>([
     ['several choices', { n: 2 }, null],
     ['log probabilities', { logprobs: true }, null],
     ['an image by its address', { messages: image('https://example.com/a.png') }, null],
+    ['a document by its address', { messages: file('https://example.com/a.pdf') }, null],
+    ['a document as a data: URL', { messages: file('DATA:application/pdf;base64,aGk=') }, 'converse'],
+    ['a document as base64', { messages: file('aGk=') }, 'converse'],
     ['an image as data', { messages: image('data:image/png;base64,aGk=') }, 'converse'],
     ['stop sequences', { stop: ['x'] }, 'converse'],
   ])('%s', (_what, body, dialect) => expect(dialectAt(['converse'], jobOf(body))).toBe(dialect))

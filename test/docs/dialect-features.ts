@@ -89,6 +89,7 @@ const chat: readonly DialectFeature[] = [
     name: 'document as data',
     body: saysChat({ type: 'file', file: { filename: 'a.pdf', file_data: `data:application/pdf;base64,${pdf}` } }),
   },
+  { name: 'document by address', body: saysChat({ type: 'file', file: { file_data: pdfUrl } }) },
   {
     name: '`cache_control`',
     body: saysChat({ ...chatText, cache_control: { type: 'ephemeral' } }),

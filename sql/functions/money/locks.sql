@@ -18,6 +18,8 @@
 -- cost from which each run of the statement is compiled, for 400 ms. Switchyard's sessions switch `jit` off; these statements get
 -- a proper plan as well.
 --
+-- Parameters of money are nano-USD unless their name says otherwise.
+--
 -- The comment of each function names, in this order, what it locks until its transaction ends, itself or by the functions that it
 -- calls, and the errors that it raises. "The audit log" is the lock of add_audit_entry. Rows that a function writes while these
 -- locks keep others from them are not named. A function with `SET lock_timeout` also raises lock_not_available (55P03) when it

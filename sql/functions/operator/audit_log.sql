@@ -33,7 +33,7 @@ LANGUAGE sql STABLE AS $$
       THEN nullif(current_setting('switchyard.os_user', true), '') END))
 $$;
 
--- The hash of an entry. jsonb writes equal values as equal text.
+-- The hash of an entry. A stored jsonb is always written as the same text.
 CREATE OR REPLACE FUNCTION audit_entry_hash(p_previous bytea, p audit_entry) RETURNS bytea
 LANGUAGE sql STABLE AS $$
   SELECT sha256(p_previous || convert_to(jsonb_build_array(p.entry_id, extract(epoch FROM p.at)::text, p.person_id,

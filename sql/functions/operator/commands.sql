@@ -1,8 +1,9 @@
 -- The commands of operators about money. All of these take the proof of an operator, a session or a key, and pass its person to
 -- the function with the same name without `_by_operator`, or with `_as` in its place, which says what happens, what is returned
 -- and what is locked. Reading the proof locks nothing. All of these raise SY004 when the proof is none of an operator, see
--- operator_of_proof, and need a confirmed session or a key with the scope, except open_account_by_operator and
--- revoke_voucher_by_operator. open_account_by_operator raises check_violation as well, see check_signup_credit.
+-- operator_of_proof, or is a key without the scope. All but open_account_by_operator
+-- and revoke_voucher_by_operator need a confirmed session; a key with the scope needs no confirmation. `p_session` is the hash of
+-- either. open_account_by_operator raises check_violation as well, see check_signup_credit.
 
 CREATE OR REPLACE FUNCTION open_account_by_operator(p_session bytea, p_customer uuid, p_credit bigint, p_address text) RETURNS boolean
 LANGUAGE sql AS $$

@@ -29,7 +29,7 @@ BEGIN
   RETURN QUERY SELECT 'started', p_payment;
 END $$;
 
--- Notes how the provider names a payment, and where the payer pays. A second answer changes nothing.
+-- Notes how the provider names a payment, and where the payer pays. A second answer changes nothing. Locks the payment.
 CREATE OR REPLACE FUNCTION note_payment_started(p_payment uuid, p_provider_ref text, p_redirect_url text) RETURNS void
 LANGUAGE sql AS $$
   UPDATE payment SET provider_ref = p_provider_ref, redirect_url = CASE WHEN state = 'open' THEN p_redirect_url END
@@ -37,8 +37,8 @@ LANGUAGE sql AS $$
 $$;
 
 -- Closes a payment that waits for its payer: as 'failed', 'expired' or 'cancelled'. Returns whether it was open. Money that
--- arrives later is still booked: while its provider has no name for the payment, the next look for it is in six hours, until it
--- is three days old. Raises invalid_parameter_value for another state.
+-- arrives later is still booked: while the provider's name of the payment is not stored, the next look for it is in six hours,
+-- until it is three days old. Locks the payment. Raises invalid_parameter_value for another state.
 CREATE OR REPLACE FUNCTION close_payment(p_payment uuid, p_state text, p_failure text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -116,8 +116,8 @@ BEGIN
   RETURN v;
 END $$;
 
--- Gives the credit of a locked payment that has none yet. Raises unique_violation for another one: its transaction has the kind
--- and the ref of the first.
+-- Gives the credit of a locked payment that has none yet. Raises unique_violation for a second credit: its transaction has the
+-- kind and the ref of the first.
 CREATE OR REPLACE FUNCTION give_payment_credit(p payment, p_kind text, p_ref text, p_reason text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -141,14 +141,14 @@ BEGIN
 END $$;
 
 -- Lets a payment without a credit follow another charge of its own, such as one that appeared late. A report that was read before
--- is stale then.
+-- is stale then. Locks the payment.
 CREATE OR REPLACE FUNCTION adopt_charge(p_payment uuid, p_provider_ref text) RETURNS void
 LANGUAGE sql AS $$
   UPDATE payment SET provider_ref = p_provider_ref, version = version + 1
     WHERE payment_id = p_payment AND tx_id IS NULL AND provider_ref IS DISTINCT FROM p_provider_ref
 $$;
 
--- Notes the charge behind a credit. Call it in the transaction that books the report.
+-- Notes the charge behind a credit. Call it in the transaction that books the report. Locks the payment.
 CREATE OR REPLACE FUNCTION note_payment_charge(p_payment uuid, p_charge_ref text) RETURNS void
 LANGUAGE sql AS $$
   UPDATE payment SET charge_ref = p_charge_ref WHERE payment_id = p_payment AND tx_id IS NOT NULL AND charge_ref IS NULL

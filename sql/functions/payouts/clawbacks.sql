@@ -1,4 +1,4 @@
--- Freezes the payouts of a hoster, or pays it again. Returns whether something changed. Locks the hoster, then the audit log.
+-- Freezes the payouts of a hoster, or resumes them. Returns whether something changed. Locks the hoster, then the audit log.
 CREATE OR REPLACE FUNCTION set_payout_freeze(p_operator uuid, p_hoster uuid, p_is_frozen boolean, p_reason text, p_address text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -48,7 +48,7 @@ BEGIN
   RETURN 'taken';
 END $$;
 
--- Gives a claw-back back. Returns whether it was not given back before. Locks the hoster, then the audit log.
+-- Gives a claw-back back. Returns false when it was given back before, or does not exist. Locks the hoster, then the audit log.
 CREATE OR REPLACE FUNCTION return_clawback(p_operator uuid, p_clawback uuid, p_reason text, p_address text) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE

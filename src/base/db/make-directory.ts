@@ -17,7 +17,7 @@ export function makeDirectory(path: string, mode = 0o777): void {
     mkdirSync(path, { mode })
   } catch (error) {
     // Another process may have created it since.
-    if (codeOf(error) !== 'EEXIST' || !statSync(path).isDirectory()) throw error
+    if (codeOf(error) !== 'EEXIST' || !statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw error
   }
 }
 

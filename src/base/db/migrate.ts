@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { ownCommand } from '../runtime/own-command.ts'
+import { codeOf } from './database-fault.ts'
 import type { Connection } from './open-database.ts'
 import type { Sql } from './pool.ts'
 import { queryRow } from './query-row.ts'
@@ -19,7 +20,7 @@ const THE_FUNCTIONS = 'the functions of this version'
 export type Applied = readonly string[]
 
 /**
- * Brings the database to the schema of this version, in one transaction:
+ * Brings the database to the schema of this version, in one transaction, after the two tables that list what is applied:
  * 1. the tables: files `migrations/NNNN_*.sql` that are not applied yet, in order;
  * 2. functions, views, triggers and rights: all files below `functions/`, whenever one of them or a table changed. They begin
  *    with CREATE OR REPLACE. A migration drops what is gone or takes other parameters;
@@ -28,7 +29,7 @@ export type Applied = readonly string[]
  * Any number of processes may call it at once: one migrates, the others wait. While nodes use the tables, it waits for
  * no lock longer than `LOCK_TIMEOUT_MS`, so that nobody waits behind it, and begins again.
  *
- * Throws, without changing anything, when a file fails, when an applied file was edited or is gone, or when a newer
+ * Throws, with the schema as it was, when a file fails, when an applied file was edited or is gone, or when a newer
  * version migrated the database.
  *
  * @param onWait called when another process is migrating or holds a lock; the wait has no time limit, since tables may have
@@ -139,7 +140,7 @@ const AFTER_FUNCTIONS = /^-- -+ with the functions of this version$/m
  * Grows with each landed change below `sql/functions`, so that an older version does not put its functions in the place
  * of newer ones: see test/upgrade/landed-sql.test.ts.
  */
-export const FUNCTIONS_VERSION = 4
+export const FUNCTIONS_VERSION = 5
 
 const CREATE_TABLES = `
 CREATE TABLE IF NOT EXISTS migration (
@@ -205,7 +206,7 @@ export async function readSqlFiles(directory: string): Promise<SqlFiles> {
       )
   const functions = await readSql(join(directory, 'functions'))
   const former = new Map<string, string[]>()
-  const list = await readFile(join(directory, 'former-migrations.sha256'), 'utf8').catch(() => '')
+  const list = await readFile(join(directory, 'former-migrations.sha256'), 'utf8').catch(unlessMissing(''))
   for (const [, checksum = '', name = ''] of list.matchAll(/^([0-9a-f]{64}) {2}(\S+)$/gm))
     former.set(name, [...(former.get(name) ?? []), checksum])
   return {
@@ -218,7 +219,9 @@ export async function readSqlFiles(directory: string): Promise<SqlFiles> {
 
 /** All files below the directory, in the order of their names. None if it is missing. */
 async function readSql(directory: string): Promise<SqlFile[]> {
-  const names = (await readdir(directory, { recursive: true }).catch(() => [])).map(name => name.replaceAll('\\', '/'))
+  const names = (await readdir(directory, { recursive: true }).catch(unlessMissing([]))).map(name =>
+    name.replaceAll('\\', '/'),
+  )
   return Promise.all(
     names
       .filter(name => name.endsWith('.sql'))
@@ -230,6 +233,14 @@ async function readSql(directory: string): Promise<SqlFile[]> {
       }),
   )
 }
+
+/** For `catch`: the value if a file or directory does not exist. Other errors are thrown. */
+const unlessMissing =
+  <Value>(value: Value) =>
+  (error: unknown): Value => {
+    if (codeOf(error) === 'ENOENT') return value
+    throw error
+  }
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
@@ -293,7 +304,7 @@ async function applyWhenUnlocked(
     try {
       return await apply(client, files, pending)
     } catch (error) {
-      const { cause } = error as Error
+      const { cause = error } = error as Error
       if (!(cause instanceof pg.DatabaseError && LOCK_CODES.includes(cause.code ?? ''))) throw error
       if (attempt === 1) onWait()
       await delay(RETRY_AFTER_MS)

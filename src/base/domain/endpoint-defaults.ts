@@ -15,8 +15,8 @@ export const standardQuirks: UpstreamQuirks = {
 }
 
 /**
- * Whether the API at this address hides reasoning in the total of its reports: see UpstreamQuirks. xAI reports it in a
- * detail besides (sub2api issue 5771), Gemini's OpenAI layer only in the total (Google's forum, topic 127400).
+ * Whether the API at this address hides reasoning in the total of its reports: see UpstreamQuirks. xAI also reports
+ * it as a detail (sub2api issue 5771), Gemini's OpenAI layer only in the total (Google's forum, topic 127400).
  */
 export function hidesReasoningAt(baseUrl: string): boolean {
   return HIDING_HOSTS.test(new URL(baseUrl).hostname)
@@ -36,7 +36,7 @@ export function awsRegionIn(baseUrl: string): string | null {
 
 const AWS_HOSTS = /^bedrock-[a-z-]{1,20}[.]([a-z0-9-]{1,40})[.](?:amazonaws[.]com|api[.]aws)$/
 const AZURE_HOSTS = /[.](openai|services[.]ai|cognitiveservices)[.]azure[.](com|us)$/
-const HIDING_HOSTS = /^(api\.x\.ai|([a-z0-9-]+-)?(generativelanguage|aiplatform)(\.[a-z]+\.rep)?\.googleapis\.com)$/
+const HIDING_HOSTS = /^(api\.x\.ai|([a-z0-9-]+-)?(generativelanguage|aiplatform)(\.[a-z0-9-]+\.rep)?\.googleapis\.com)$/
 
 /**
  * The context of a model that its server does not report. Larger than Ollama's default, so that long prompts are not
@@ -56,7 +56,7 @@ export const standardTimeouts: Timeouts = {
 /** A model may think for minutes while its server sends only signs of life. Codex waits equally long. */
 export const THINKING_MS = 300_000
 
-/** The servers of hosters get no time to think in silence: others can take over, and they show what they think. */
+/** The servers of hosters get no time to think in silence: other servers can take over, and most models of hosters show what they think. */
 export const cloudTimeouts: Timeouts = { ...standardTimeouts, thinkingMs: THINKING_MS }
 
 /** A local server may have to load the model first. A large model on a slow disk takes minutes. */

@@ -17,7 +17,7 @@ export function dialectAt(speaks: readonly Dialect[], job: ChatJob): Dialect | n
 
 function isExpressible(job: ChatJob, dialect: Exclude<Dialect, 'chat'>): boolean {
   const { choices, features, hasStop, forward } = job
-  // Only chat has several answers and log probabilities for each token, and only there do answers with media cross.
+  // Several answers, log probabilities and media in answers are translated for chat only.
   if (choices > 1 || forward.logprobs === true || asksForMedia(job)) return false
   // The only other one that takes audio.
   if (dialect === 'gemini') return true
@@ -31,7 +31,7 @@ function isExpressible(job: ChatJob, dialect: Exclude<Dialect, 'chat'>): boolean
 function hasMediaAddress({ source, forward }: ChatJob): boolean {
   if (source !== undefined) return source.conversation().turns.some(({ parts }) => parts.some(hasAddress))
   const messages = forward.messages as readonly { readonly content?: unknown }[]
-  return messages.some(({ content }) => Array.isArray(content) && content.some(isImageAddress))
+  return messages.some(({ content }) => Array.isArray(content) && content.some(hasChatAddress))
 }
 
 function hasAddress(part: Part): boolean {
@@ -39,7 +39,21 @@ function hasAddress(part: Part): boolean {
   return (part.kind === 'image' || part.kind === 'document') && 'url' in part.source
 }
 
-function isImageAddress({ image_url: image }: { readonly image_url?: unknown }): boolean {
-  const url = typeof image === 'object' && image !== null && 'url' in image ? image.url : image
-  return typeof url === 'string' && !url.startsWith('data:')
+/** For a content part of a chat request. The data of a file may also be plain base64, which has no colon. */
+function hasChatAddress({
+  image_url: image,
+  file,
+}: {
+  readonly image_url?: unknown
+  readonly file?: unknown
+}): boolean {
+  const url = memberOf(image, 'url') ?? image
+  const data = memberOf(file, 'file_data')
+  return isAddress(url) || (isAddress(data) && data.includes(':'))
 }
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined
+}
+
+const isAddress = (url: unknown): url is string => typeof url === 'string' && !/^data:/i.test(url)

@@ -1,4 +1,4 @@
-// What the types of lists and maps do not say: that a list has an element, that a map has a key.
+// Lists, maps and sets: what their types do not say, such as that a list has an element, and what the language lacks.
 
 /** A list with at least one element. */
 export type NonEmpty<Item> = readonly [Item, ...Item[]]
@@ -8,7 +8,7 @@ export function isNonEmpty<Item>(items: readonly Item[]): items is NonEmpty<Item
 }
 
 export function lastOf<Item>(items: NonEmpty<Item>): Item {
-  return items.at(-1) ?? items[0]
+  return items[items.length - 1] as Item
 }
 
 /** Like Map.groupBy. No group is empty. */

@@ -27,7 +27,7 @@ export async function writeArchive(path: string, entries: AsyncIterable<TarEntry
   requireAbsent(path)
   const file = (await create(unfinished)).createWriteStream({ flush: true })
   try {
-    // Without a checksum of its own, which would only tell that some byte has changed. Ours name the file.
+    // zstd adds no checksum: it would not name the damaged file, as ours do.
     await pipelineDone(writeTar(withChecksums(entries)), createZstdCompress(), file)
     requireAbsent(path)
     await rename(unfinished, path)
@@ -56,7 +56,7 @@ export async function* readArchive(path: string): AsyncGenerator<TarEntry> {
   for await (const entry of entries) {
     if (listed !== undefined) throw damaged(path, 'something follows its checksums')
     if (entry.name === CHECKSUMS) {
-      listed = await text(entry.content)
+      listed = await text(explained(path, entry.content, CHECKSUMS))
       requireEqual(path, listed, sums)
     } else if (entry.type === 'directory') yield entry
     else {
@@ -143,7 +143,11 @@ function requireAbsent(path: string): void {
 
 /** Whether the error is one of the system about the file that is written. */
 function isFileError(error: unknown): boolean {
-  return error instanceof Error && 'syscall' in error && ['write', 'fsync', 'rename'].includes(String(error.syscall))
+  return (
+    error instanceof Error &&
+    'syscall' in error &&
+    ['open', 'write', 'fsync', 'close', 'rename'].includes(String(error.syscall))
+  )
 }
 
 /** Resolves when the names of the files in the directory survive a loss of power. */

@@ -11,8 +11,8 @@ export interface BlockActor {
 }
 
 /**
- * Keeps a person out: ends the sessions and the links, and all nodes refuse the keys that the person made within two
- * seconds, also those of agents. The role on the installation must have been taken away before, see `setRole`. Run it
+ * Keeps a person out: ends the sessions and the links. Within two seconds, all nodes refuse the keys that the person
+ * made, including those of agents. The role on the installation must have been taken away before, see `setRole`. Run it
  * in a transaction. Returns how many sessions ended; undefined when the person was blocked before.
  */
 export async function blockPerson(

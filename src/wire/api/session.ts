@@ -21,7 +21,11 @@ export const session = z
     }),
     memberships: z.array(z.object({ customer_id: z.string(), email: z.string(), role: z.enum(memberRoles) })),
     expires_at: z.string().describe('When the session ends at the latest.'),
-    confirmed_at: z.string().describe('When the person last typed the password or a code.'),
+    confirmed_at: z
+      .string()
+      .describe(
+        'When the person last proved who they are: with the password, a code, a passkey or at another service. 1970 when a former session must prove it again.',
+      ),
     has_second_factor: z.boolean().describe('Whether this session used a second factor.'),
     needs_second_factor: z.boolean().describe('Whether the role on the installation waits for a second factor.'),
   })
@@ -104,7 +108,7 @@ export function parsePasswordChange(body: Buffer): { currentPassword: string | n
   }
 }
 
-/** One of the three is needed. */
+/** A password, a code or a passkey is needed. */
 export function parseConfirmation(body: Buffer): { password: string | null } & TypedFactor {
   const { password, code, passkey } = parseStrictBody(body, confirmRequest, 'a confirmation')
   const factor = { code: code ?? null, passkey: passkey ?? null }

@@ -9,16 +9,16 @@ import { parseJsonObject } from '../dialects/json/parse-json.ts'
  * @param what for the message about unknown fields, such as "a sign-in"
  */
 export function parseStrictBody<T extends z.ZodObject>(body: Buffer, schema: T, what: string): z.output<T> {
-  const input = parseJsonObject(body, undefined, refuseProto)
+  const input = parseJsonObject(body, undefined, disarmProto)
   const result = schema.safeParse(input)
   if (!result.success) throw bodyRefusal(result.error, input, { what, schema })
   return result.data
 }
 
 /**
- * Keeps `__proto__`, which is an unknown field as any other, with the value true: to assign that to a prototype has no
- * effect.
+ * Replaces the value of an own member `__proto__` by true. The schema then refuses the name as any unknown field, and
+ * copying it cannot change a prototype.
  */
-function refuseProto(object: object): void {
+function disarmProto(object: object): void {
   Reflect.defineProperty(object, '__proto__', { value: true })
 }

@@ -2,7 +2,7 @@ import type { Health } from '../../../base/domain/health.ts'
 import type { LearnedOffer } from './learned-offer.ts'
 import type { OfferReport } from './offer-report.ts'
 
-/** Health with a report over all offers that this node has used. */
+/** Health with a report over all offers that this node has used, or has heard of from other nodes. */
 export interface OwnHealth extends Health {
   report(): OfferReport[]
   /** Returns what this node has learned since the last call, for the other nodes: at most `max` offers. */
@@ -10,7 +10,7 @@ export interface OwnHealth extends Health {
   /** Marks offers as changed again, because their changes could not be written. */
   returnChanges(offerIds: Iterable<string>): void
   /**
-   * Takes in what other nodes have learned; null: they no longer report the offer. Reading the health changes nothing.
+   * Takes in what other nodes have learned; null: they no longer report the offer.
    */
   adopt(offerId: string, learned: LearnedOffer | null): void
 }

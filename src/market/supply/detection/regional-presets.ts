@@ -44,7 +44,7 @@ export const regionalPresets: readonly RegionalPreset[] = [
     name: 'vertex',
     // GOOGLE_APPLICATION_CREDENTIALS alone is set on many machines for other programs.
     keyVariable: 'GOOGLE_VERTEX_LOCATION',
-    hosts: /(^|[-.])aiplatform([.]\w+[.]rep)?[.]googleapis[.]com$/,
+    hosts: /(^|[-.])aiplatform([.][\w-]+[.]rep)?[.]googleapis[.]com$/,
     exampleUrl: 'https://aiplatform.googleapis.com/v1/projects/PROJECT/locations/LOCATION',
     preset: vertex,
   },

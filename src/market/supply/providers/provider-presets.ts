@@ -44,7 +44,7 @@ const localTitles: Readonly<Record<string, string>> = {
   sglang: 'SGLang',
 }
 
-/** What regional presets read of the environment, to know their models. No address is built of it. */
+/** What regional presets read of the environment, to know their models. The address that they build of it is not used. */
 const exampleRegion = { AWS_REGION: 'us-east-1' }
 
 const weekdayNames = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
@@ -123,7 +123,10 @@ function cloudPreset(preset: CloudPreset, baseUrl: string): ProviderPreset {
   }
 }
 
-/** Returns what differs from the defaults of `dialect`. The header of the key follows from the address. */
+/**
+ * Returns what differs from the defaults of `dialect`. The header of the key and whether reasoning is hidden follow from
+ * the address; no preset changes how embeddings are asked for.
+ */
 function dialectSettings(quirks: UpstreamQuirks): JsonObject {
   const all: readonly (readonly [string, unknown, unknown])[] = [
     ['max_tokens_field', quirks.maxTokensField, standardQuirks.maxTokensField],

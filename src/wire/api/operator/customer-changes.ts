@@ -123,6 +123,7 @@ export interface RefundRequest {
   readonly isDryRun: boolean
 }
 
+/** Also throws `request_not_found` for what is no id of a request. */
 export function parseRefund(body: Buffer): RefundRequest {
   const { request_id, amount_usd, reason, dry_run = false } = parseStrictBody(body, refund, 'a refund')
   const requestId = readRequestId(request_id)
