@@ -4,17 +4,20 @@ import './theme/mantine-styles.ts'
 import './theme/tokens.css'
 import './theme/base.css'
 import { localStorageColorSchemeManager, MantineProvider } from '@mantine/core'
-import { Notifications } from '@mantine/notifications'
 import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { setNonce } from 'get-nonce'
-import { StrictMode } from 'react'
+import { lazy, StrictMode, Suspense } from 'react'
 import { createRoot } from 'react-dom/client'
+import { fromGateway, watchTouches } from './api/gateway-link.ts'
 import { hosterMembershipsQuery } from './api/hoster-queries.ts'
 import { sessionQuery } from './api/queries.ts'
 import { queryClient } from './api/query-client.ts'
 import { router } from './router.tsx'
 import { mantineVariables, theme } from './theme/theme.ts'
+
+// No screen shows a notice before somebody has changed something.
+const Notices = lazy(fromGateway(async () => ({ default: (await import('./shell/Notices.tsx')).Notices })))
 
 // Vite writes the nonce of the response here. Style elements that are added later need it.
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? ''
@@ -22,6 +25,7 @@ setNonce(nonce)
 
 const root = document.querySelector('#root')!
 
+watchTouches()
 void start()
 
 /**
@@ -45,7 +49,9 @@ async function start(): Promise<void> {
       >
         <QueryClientProvider client={queryClient}>
           <RouterProvider router={router} />
-          <Notifications position="bottom-right" />
+          <Suspense>
+            <Notices />
+          </Suspense>
         </QueryClientProvider>
       </MantineProvider>
     </StrictMode>,

@@ -7,6 +7,7 @@ import {
   Outlet,
   redirect,
 } from '@tanstack/react-router'
+import { fromGateway, onNavigation } from './api/gateway-link.ts'
 import type { ActivitySearch } from './features/activity/activity-search.ts'
 import { readActivitySearch } from './features/activity/activity-search.ts'
 import { readDaysSearch } from './features/hoster/days-search.ts'
@@ -26,52 +27,82 @@ const outside = [
   createRoute({
     getParentRoute: () => root,
     path: '/',
-    component: lazyRouteComponent(() => import('./features/outside/SignInPage.tsx'), 'SignInPage'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/outside/SignInPage.tsx')),
+      'SignInPage',
+    ),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/sign-in',
-    component: lazyRouteComponent(() => import('./features/outside/SignInPage.tsx'), 'SignInPage'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/outside/SignInPage.tsx')),
+      'SignInPage',
+    ),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/welcome',
-    component: lazyRouteComponent(() => import('./features/outside/Welcome.tsx'), 'Welcome'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/outside/Welcome.tsx')),
+      'Welcome',
+    ),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/invite',
-    component: lazyRouteComponent(() => import('./features/outside/Invite.tsx'), 'Invite'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/outside/Invite.tsx')),
+      'Invite',
+    ),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/sign-up',
-    component: lazyRouteComponent(() => import('./features/outside/SignUp.tsx'), 'SignUp'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/outside/SignUp.tsx')),
+      'SignUp',
+    ),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/verify',
-    component: lazyRouteComponent(() => import('./features/outside/Verify.tsx'), 'Verify'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/outside/Verify.tsx')),
+      'Verify',
+    ),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/reset',
-    component: lazyRouteComponent(() => import('./features/outside/Reset.tsx'), 'Reset'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/outside/Reset.tsx')),
+      'Reset',
+    ),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/oidc',
-    component: lazyRouteComponent(() => import('./features/outside/OidcReturn.tsx'), 'OidcReturn'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/outside/OidcReturn.tsx')),
+      'OidcReturn',
+    ),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/confirm-email',
-    component: lazyRouteComponent(() => import('./features/outside/ConfirmEmail.tsx'), 'ConfirmEmail'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/outside/ConfirmEmail.tsx')),
+      'ConfirmEmail',
+    ),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/status',
-    component: lazyRouteComponent(() => import('./features/status/Status.tsx'), 'Status'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/status/Status.tsx')),
+      'Status',
+    ),
   }),
 ] as const
 
@@ -85,50 +116,74 @@ const activityRoute = createRoute({
   getParentRoute: () => customerRoute,
   path: '/activity',
   validateSearch: (search: Record<string, unknown>): ActivitySearch => readActivitySearch(search),
-  component: lazyRouteComponent(() => import('./features/activity/Activity.tsx'), 'Activity'),
+  component: lazyRouteComponent(
+    fromGateway(() => import('./features/activity/Activity.tsx')),
+    'Activity',
+  ),
 })
 
 // Not written inside of `addChildren`: its address would be of the type any, and with it those of all links.
 const receiptRoute = createRoute({
   getParentRoute: () => activityRoute,
   path: '/$requestId',
-  component: lazyRouteComponent(() => import('./features/activity/Receipt.tsx'), 'Receipt'),
+  component: lazyRouteComponent(
+    fromGateway(() => import('./features/activity/Receipt.tsx')),
+    'Receipt',
+  ),
 })
 
 const customerScreens = [
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/',
-    component: lazyRouteComponent(() => import('./features/home/Home.tsx'), 'Home'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/home/Home.tsx')),
+      'Home',
+    ),
   }),
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/usage',
     validateSearch: readUsageSearch,
-    component: lazyRouteComponent(() => import('./features/usage/Usage.tsx'), 'Usage'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/usage/Usage.tsx')),
+      'Usage',
+    ),
   }),
   activityRoute.addChildren([receiptRoute]),
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/keys',
     validateSearch: readKeysSearch,
-    component: lazyRouteComponent(() => import('./features/keys/Keys.tsx'), 'Keys'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/keys/Keys.tsx')),
+      'Keys',
+    ),
   }),
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/credits',
-    component: lazyRouteComponent(() => import('./features/credits/Credits.tsx'), 'Credits'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/credits/Credits.tsx')),
+      'Credits',
+    ),
   }),
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/models',
-    component: lazyRouteComponent(() => import('./features/models/Models.tsx'), 'Models'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/models/Models.tsx')),
+      'Models',
+    ),
   }),
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/playground',
     validateSearch: readPlaygroundSearch,
-    component: lazyRouteComponent(() => import('./features/playground/Playground.tsx'), 'Playground'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/playground/Playground.tsx')),
+      'Playground',
+    ),
   }),
   createRoute({
     getParentRoute: () => customerRoute,
@@ -141,164 +196,251 @@ const customerScreens = [
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/settings/$tab',
-    component: lazyRouteComponent(() => import('./features/settings/Settings.tsx'), 'Settings'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/settings/Settings.tsx')),
+      'Settings',
+    ),
   }),
 ] as const
 
 const accountRoute = createRoute({
   getParentRoute: () => root,
   path: '/account',
-  component: lazyRouteComponent(() => import('./shell/AccountShell.tsx'), 'AccountShell'),
+  component: lazyRouteComponent(
+    fromGateway(() => import('./shell/AccountShell.tsx')),
+    'AccountShell',
+  ),
 })
 
 const yourAccountRoute = createRoute({
   getParentRoute: () => accountRoute,
   path: '/',
-  component: lazyRouteComponent(() => import('./features/settings/YourAccount.tsx'), 'YourAccount'),
+  component: lazyRouteComponent(
+    fromGateway(() => import('./features/settings/YourAccount.tsx')),
+    'YourAccount',
+  ),
 })
 
 const applyFrame = createRoute({
   getParentRoute: () => root,
   path: '/h/apply',
-  component: lazyRouteComponent(() => import('./shell/AccountShell.tsx'), 'AccountShell'),
+  component: lazyRouteComponent(
+    fromGateway(() => import('./shell/AccountShell.tsx')),
+    'AccountShell',
+  ),
 })
 
 const applyRoute = createRoute({
   getParentRoute: () => applyFrame,
   path: '/',
-  component: lazyRouteComponent(() => import('./features/hoster/Apply.tsx'), 'Apply'),
+  component: lazyRouteComponent(
+    fromGateway(() => import('./features/hoster/Apply.tsx')),
+    'Apply',
+  ),
 })
 
 const hosterRoute = createRoute({
   getParentRoute: () => root,
   path: '/h/$hosterId',
-  component: lazyRouteComponent(() => import('./shell/HosterShell.tsx'), 'HosterShell'),
+  component: lazyRouteComponent(
+    fromGateway(() => import('./shell/HosterShell.tsx')),
+    'HosterShell',
+  ),
 })
 
 const hosterScreens = [
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/',
-    component: lazyRouteComponent(() => import('./features/hoster/Overview.tsx'), 'Overview'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/hoster/Overview.tsx')),
+      'Overview',
+    ),
   }),
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/offers',
-    component: lazyRouteComponent(() => import('./features/hoster/Offers.tsx'), 'Offers'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/hoster/Offers.tsx')),
+      'Offers',
+    ),
   }),
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/traffic',
     validateSearch: readDaysSearch,
-    component: lazyRouteComponent(() => import('./features/hoster/Traffic.tsx'), 'Traffic'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/hoster/Traffic.tsx')),
+      'Traffic',
+    ),
   }),
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/trust',
-    component: lazyRouteComponent(() => import('./features/hoster/Trust.tsx'), 'Trust'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/hoster/Trust.tsx')),
+      'Trust',
+    ),
   }),
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/earnings',
     validateSearch: readDaysSearch,
-    component: lazyRouteComponent(() => import('./features/hoster/Earnings.tsx'), 'Earnings'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/hoster/Earnings.tsx')),
+      'Earnings',
+    ),
   }),
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/connect',
-    component: lazyRouteComponent(() => import('./features/hoster/Connect.tsx'), 'Connect'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/hoster/Connect.tsx')),
+      'Connect',
+    ),
   }),
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/settings',
-    component: lazyRouteComponent(() => import('./features/hoster/HosterSettings.tsx'), 'HosterSettings'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/hoster/HosterSettings.tsx')),
+      'HosterSettings',
+    ),
   }),
 ] as const
 
 const operatorRoute = createRoute({
   getParentRoute: () => root,
   path: '/operator',
-  component: lazyRouteComponent(() => import('./shell/OperatorShell.tsx'), 'OperatorShell'),
+  component: lazyRouteComponent(
+    fromGateway(() => import('./shell/OperatorShell.tsx')),
+    'OperatorShell',
+  ),
 })
 
 const operatorScreens = [
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/',
-    component: lazyRouteComponent(() => import('./features/operator/Overview.tsx'), 'Overview'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Overview.tsx')),
+      'Overview',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/customers',
-    component: lazyRouteComponent(() => import('./features/operator/Customers.tsx'), 'Customers'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Customers.tsx')),
+      'Customers',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/customers/$customerId',
     validateSearch: readCustomerSearch,
-    component: lazyRouteComponent(() => import('./features/operator/Customer.tsx'), 'Customer'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Customer.tsx')),
+      'Customer',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/providers',
-    component: lazyRouteComponent(() => import('./features/operator/Providers.tsx'), 'Providers'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Providers.tsx')),
+      'Providers',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/models',
     validateSearch: readSupplySearch,
-    component: lazyRouteComponent(() => import('./features/operator/Models.tsx'), 'Models'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Models.tsx')),
+      'Models',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/hosters',
-    component: lazyRouteComponent(() => import('./features/operator/Hosters.tsx'), 'Hosters'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Hosters.tsx')),
+      'Hosters',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/hosters/$hosterId',
-    component: lazyRouteComponent(() => import('./features/operator/Hoster.tsx'), 'Hoster'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Hoster.tsx')),
+      'Hoster',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/payouts',
-    component: lazyRouteComponent(() => import('./features/operator/Payouts.tsx'), 'Payouts'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Payouts.tsx')),
+      'Payouts',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/payouts/$batchId',
-    component: lazyRouteComponent(() => import('./features/operator/PayoutBatch.tsx'), 'PayoutBatch'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/PayoutBatch.tsx')),
+      'PayoutBatch',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/money',
-    component: lazyRouteComponent(() => import('./features/operator/Money.tsx'), 'Money'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Money.tsx')),
+      'Money',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/usage',
     validateSearch: readOperatorUsageSearch,
-    component: lazyRouteComponent(() => import('./features/operator/Usage.tsx'), 'Usage'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Usage.tsx')),
+      'Usage',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/log',
-    component: lazyRouteComponent(() => import('./features/operator/Log.tsx'), 'Log'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Log.tsx')),
+      'Log',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/system',
-    component: lazyRouteComponent(() => import('./features/operator/System.tsx'), 'System'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/System.tsx')),
+      'System',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/people',
-    component: lazyRouteComponent(() => import('./features/operator/People.tsx'), 'People'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/People.tsx')),
+      'People',
+    ),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/grants',
-    component: lazyRouteComponent(() => import('./features/operator/Grants.tsx'), 'Grants'),
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Grants.tsx')),
+      'Grants',
+    ),
   }),
 ] as const
 
@@ -312,7 +454,13 @@ export const router = createRouter({
     operatorRoute.addChildren([...operatorScreens]),
   ]),
   defaultPreload: 'intent',
+  // Inside of the frame, which stays.
+  defaultErrorComponent: RouteProblem,
   scrollRestoration: true,
+})
+
+router.subscribe('onBeforeNavigate', ({ pathChanged }) => {
+  if (pathChanged) void onNavigation()
 })
 
 declare module '@tanstack/react-router' {

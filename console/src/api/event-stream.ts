@@ -12,14 +12,15 @@ interface StreamEnd {
  * Reads server-sent events as long as the tab is visible, and calls `onEvent` with the data of each event of this name.
  * Returns a function that ends it.
  *
- * @param options.onSessionEnded the person signed out, here or elsewhere; no event follows
+ * @param options.onSessionEnded the person signed out, here or elsewhere
  */
 export function readWhileVisible<Data>(
   path: string,
   options: {
     readonly event: string
     readonly onEvent: (data: Data) => void
-    readonly onSessionEnded: () => void
+    /** Resolves when a person is signed in again: the stream is then opened again. */
+    readonly onSessionEnded: (signal: AbortSignal) => Promise<void>
     /** The stream broke or was refused; it is opened again by itself. Called once until then. */
     readonly onBroken: () => void
     /** The stream is open again after it broke or was refused. */
@@ -31,13 +32,18 @@ export function readWhileVisible<Data>(
   let hiding: ReturnType<typeof setTimeout> | undefined
   let retry: ReturnType<typeof setTimeout> | undefined
   let refusals = 0
+  let isSignedOut = false
+  const over = new AbortController()
 
   function open() {
     clearTimeout(hiding)
     clearTimeout(retry)
-    if (source !== null) return
+    if (source !== null || isSignedOut) return
     source = new EventSource(`/console/api/${path}`)
-    source.addEventListener(options.event, ({ data }: MessageEvent<string>) => options.onEvent(JSON.parse(data)))
+    source.addEventListener(options.event, ({ data }: MessageEvent<string>) => {
+      refusals = 0
+      options.onEvent(JSON.parse(data))
+    })
     source.addEventListener('error', () => {
       if (!isBroken) options.onBroken()
       isBroken = true
@@ -50,13 +56,19 @@ export function readWhileVisible<Data>(
     source.addEventListener('open', () => {
       if (isBroken) options.onBack()
       isBroken = false
-      refusals = 0
     })
     source.addEventListener('end', ({ data }: MessageEvent<string>) => {
       // After `stopping`, the browser connects again. Until a gateway runs there, that is an error like others.
       if ((JSON.parse(data) as StreamEnd).reason !== 'session_ended') return
       close()
-      options.onSessionEnded()
+      isSignedOut = true
+      // What changed until then is read again when the stream is open again.
+      isBroken = true
+      void options.onSessionEnded(over.signal).then(() => {
+        isSignedOut = false
+        if (!over.signal.aborted) retry = setTimeout(onVisibility, refusals === 0 ? 0 : retryDelayMs(refusals))
+        refusals++
+      })
     })
   }
 
@@ -77,6 +89,7 @@ export function readWhileVisible<Data>(
   return () => {
     document.removeEventListener('visibilitychange', onVisibility)
     clearTimeout(hiding)
+    over.abort()
     close()
   }
 }

@@ -1,14 +1,16 @@
 import type { startRegistration } from '@simplewebauthn/browser'
+import { fromGateway } from './gateway-link.ts'
 import { request } from './request.ts'
 
 // The library is loaded when a passkey is first used.
+const library = fromGateway(() => import('@simplewebauthn/browser'))
 
 /**
  * Lets the person choose a passkey. @param start the address that makes the challenge. Rejects if the person gives up.
  */
 export async function askForPasskey(start: 'passkeys/sign-in/start' | 'passkeys/confirm/start'): Promise<unknown> {
   const optionsJSON = await request<never>('POST', start, { body: {} })
-  const { startAuthentication } = await import('@simplewebauthn/browser')
+  const { startAuthentication } = await library()
   return withReadableErrors(startAuthentication({ optionsJSON }))
 }
 
@@ -17,7 +19,7 @@ export type PasskeyOptions = Parameters<typeof startRegistration>[0]['optionsJSO
 
 /** Makes a passkey with these options. Rejects if the person gives up. */
 export async function makePasskey(optionsJSON: PasskeyOptions): Promise<unknown> {
-  const { startRegistration } = await import('@simplewebauthn/browser')
+  const { startRegistration } = await library()
   return withReadableErrors(startRegistration({ optionsJSON }))
 }
 

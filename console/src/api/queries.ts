@@ -22,7 +22,8 @@ import type { SessionList, SignedInSession } from '#api/session.ts'
 import type { ConsoleConfig } from '#api/sign-up.ts'
 import type { StatusReport } from '#api/status.ts'
 import { pages } from './pages.ts'
-import { problemOf, queryText, request } from './request.ts'
+import { awayDelayMs } from './query-client.ts'
+import { isAway, problemOf, queryText, request } from './request.ts'
 import { sameSubject } from './same-subject.ts'
 
 // What the screens read. The first part of a key is the area, the second the customer: a hint that something changed
@@ -127,6 +128,15 @@ export const consoleConfigQuery = queryOptions({
   queryFn: ({ signal }) => get<ConsoleConfig>('config', signal),
   staleTime: Number.POSITIVE_INFINITY,
 })
+
+/** Finds out whether the gateway answers. It uses no session, which it would keep from ending. */
+export const pulseQuery = queryOptions({
+  queryKey: ['pulse'],
+  queryFn: ({ signal }) => get<ConsoleConfig>('config', signal),
+  refetchInterval: ({ state: { error } }) => (isAway(error) ? awayDelayMs() : PULSE_MS),
+})
+
+const PULSE_MS = 15_000
 
 export const factorsQuery = queryOptions({
   queryKey: ['factors'],

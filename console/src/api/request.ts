@@ -47,11 +47,20 @@ export async function request<T>(method: string, path: string, options: RequestO
     })
   } catch (error) {
     if (signal?.aborted) throw error
-    const message = 'The gateway does not answer. Check your connection; the page tries again.'
-    throw new Problem(message, { status: 0, code: 'offline' })
+    throw noAnswer()
   }
   if (!response.ok) throw await problemOf(response)
   return (await response.json()) as T
+}
+
+/** Whether a request failed because no gateway answers, or one that starts or stops. */
+export function isAway(error: unknown): boolean {
+  return error instanceof Problem && (error.status === 0 || error.status === 503)
+}
+
+function noAnswer(): Problem {
+  const message = 'The gateway does not answer. Check your connection; the page tries again.'
+  return new Problem(message, { status: 0, code: 'offline' })
 }
 
 export interface RequestOptions {
@@ -64,6 +73,8 @@ export interface RequestOptions {
 export async function problemOf(response: Response): Promise<Problem> {
   const requestId = response.headers.get('x-request-id')
   const body = (await response.json().catch(() => null)) as { error?: Partial<ApiErrorBody> } | null
+  // A proxy answers so in place of a gateway that restarts.
+  if (body?.error === undefined && [502, 503, 504].includes(response.status)) return noAnswer()
   const { message, code, param } = body?.error ?? {}
   const status = response.status
   return new Problem(message ?? `The gateway answered ${status}.`, {

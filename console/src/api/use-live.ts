@@ -3,10 +3,12 @@ import { useEffect } from 'react'
 import type { LiveState } from '#api/live.ts'
 import type { Overview } from '#api/operator/overview.ts'
 import { readWhileVisible } from './event-stream.ts'
+import { onGatewayBack } from './gateway-link.ts'
 import { overviewQuery } from './operator-queries.ts'
-import { creditsQuery, sessionQuery } from './queries.ts'
+import { creditsQuery } from './queries.ts'
 import { readAgain } from './query-client.ts'
 import { Rereads, type Timer } from './rereads.ts'
+import { signedInAgain } from './signed-in-again.ts'
 
 /** Reads again what changes, as long as the tab is visible. */
 export function useLive(customerId: string): void {
@@ -34,8 +36,11 @@ export function useLive(customerId: string): void {
       },
       // The balance is on every screen: reading it again shows whether the gateway is away.
       onBroken: () => void client.invalidateQueries({ queryKey: ['credits', customerId] }),
-      onBack: () => void readAgain(client),
-      onSessionEnded: () => void client.invalidateQueries({ queryKey: sessionQuery.queryKey }),
+      onBack() {
+        void readAgain(client)
+        void onGatewayBack()
+      },
+      onSessionEnded: signal => signedInAgain(client, signal),
     })
     return () => {
       rereads.end()
@@ -93,8 +98,11 @@ export function useLiveOverview(): void {
         event: 'overview',
         onEvent: overview => client.setQueryData(overviewQuery.queryKey, overview),
         onBroken: () => void client.invalidateQueries({ queryKey: overviewQuery.queryKey }),
-        onBack: () => void readAgain(client),
-        onSessionEnded: () => void client.invalidateQueries({ queryKey: sessionQuery.queryKey }),
+        onBack() {
+          void readAgain(client)
+          void onGatewayBack()
+        },
+        onSessionEnded: signal => signedInAgain(client, signal),
       }),
     [client],
   )

@@ -10,6 +10,7 @@ import { customerItems } from './nav-items.tsx'
 import { Shell } from './Shell.tsx'
 import { SignedInOnly } from './SignedInOnly.tsx'
 import styles from './shell.module.css'
+import { useOldData } from './use-old-data.ts'
 import { useCustomerId, useRights, useSession } from './use-session.ts'
 
 /** The frame of a customer's screens. The balance is always visible. */
@@ -51,7 +52,9 @@ function TopBalance({ customerId }: { customerId: string }) {
   const { data } = useQuery(creditsQuery(customerId))
   return (
     <Link to="/c/$customerId/credits" params={{ customerId }} className={styles.topBalance}>
-      <TopAmount name="Balance">{data === undefined ? '…' : <Balance usd={data.balance_usd} />}</TopAmount>
+      <TopAmount name={useOldData() === null ? 'Balance' : 'Last known balance'}>
+        {data === undefined ? '…' : <Balance usd={data.balance_usd} />}
+      </TopAmount>
     </Link>
   )
 }

@@ -10,6 +10,7 @@ import { Shell } from './Shell.tsx'
 import { SignedInOnly } from './SignedInOnly.tsx'
 import styles from './shell.module.css'
 import { useHosterId, useHosterRights } from './use-hoster.ts'
+import { useOldData } from './use-old-data.ts'
 import { useSession } from './use-session.ts'
 
 /** The frame of a hoster's screens. What is payable is always visible. */
@@ -51,7 +52,9 @@ function TopPayable({ hosterId }: { hosterId: string }) {
   const { data } = useQuery(earningsQuery(hosterId, lastDays(1)))
   return (
     <Link to="/h/$hosterId/earnings" params={{ hosterId }} className={styles.topBalance}>
-      <TopAmount name="Payable">{data === undefined ? '…' : <Balance usd={data.payable_usd} />}</TopAmount>
+      <TopAmount name={useOldData() === null ? 'Payable' : 'Last known payable'}>
+        {data === undefined ? '…' : <Balance usd={data.payable_usd} />}
+      </TopAmount>
     </Link>
   )
 }

@@ -1,28 +1,57 @@
-import { notifyManager, useQueryClient } from '@tanstack/react-query'
-import { useSyncExternalStore } from 'react'
-import { Problem } from '../api/request.ts'
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useEffect, useRef } from 'react'
+import { onGatewayBack, useGatewayLink } from '../api/gateway-link.ts'
+import { pulseQuery } from '../api/queries.ts'
 import { When } from '../parts/When.tsx'
 import styles from './shell.module.css'
+import { useOldData } from './use-old-data.ts'
 
-/** Says that the gateway does not answer, and how old the shown data is. Screens keep what they have. */
+/**
+ * Says that the gateway does not answer, and how old the shown data is, or that it was upgraded. Screens keep what they
+ * have.
+ */
 export function Offline() {
-  const cache = useQueryClient().getQueryCache()
-  const dataFromMs = useSyncExternalStore(
-    onChange => cache.subscribe(notifyManager.batchCalls(onChange)),
-    () => {
-      const shown = cache.getAll().filter(query => query.isActive() && query.state.data !== undefined)
-      const failed = shown.filter(({ state: { error } }) => error instanceof Problem && error.status === 0)
-      return failed.length === 0 ? null : Math.min(...failed.map(({ state }) => state.dataUpdatedAt))
-    },
-  )
+  // Most screens ask for nothing by themselves: without it, they would look current while the gateway is away.
+  useQuery(pulseQuery)
+  const oldFromMs = useOldData()
+  const { isWaiting, isOutdated } = useGatewayLink()
+  const isAway = oldFromMs !== null || isWaiting
+  const wasAway = useRef(false)
+  useEffect(() => {
+    document.documentElement.toggleAttribute('data-old', isAway)
+    if (wasAway.current && !isAway) void onGatewayBack()
+    wasAway.current = isAway
+  }, [isAway])
   return (
-    <div role="status">
-      {dataFromMs !== null && (
+    <div role="status" className={styles.status}>
+      {isAway && (
         <div className={styles.notice}>
-          The gateway does not answer. You see the data of <When at={new Date(dataFromMs).toISOString()} />. The page
-          tries again by itself.
+          {texts.away}{' '}
+          {oldFromMs !== null && (
+            <>
+              {texts.dataOf} <When at={new Date(oldFromMs).toISOString()} />.
+            </>
+          )}{' '}
+          {texts.reconnecting}
+        </div>
+      )}
+      {!isAway && isOutdated && (
+        <div className={styles.notice}>
+          {texts.outdated}{' '}
+          <Button size="compact-sm" variant="default" onClick={() => location.reload()}>
+            {texts.reload}
+          </Button>
         </div>
       )}
     </div>
   )
+}
+
+const texts = {
+  away: 'The gateway does not answer.',
+  dataOf: 'You see the data of',
+  reconnecting: 'Reconnecting …',
+  outdated: 'The gateway was upgraded. This page loads again when you open another one.',
+  reload: 'Load it now',
 }

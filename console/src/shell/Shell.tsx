@@ -1,6 +1,7 @@
 import { useDisclosure, useHotkeys } from '@mantine/hooks'
 import { Link, Outlet, useLocation } from '@tanstack/react-router'
 import { lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
+import { fromGateway } from '../api/gateway-link.ts'
 import { AccountMenu } from './AccountMenu.tsx'
 import { Frame, NavLinks, type PageLink } from './Frame.tsx'
 import type { NavItem } from './nav-items.tsx'
@@ -9,9 +10,11 @@ import { Switcher } from './Switcher.tsx'
 import styles from './shell.module.css'
 
 // The first screen needs none of these.
-const ConfirmIdentity = lazy(async () => ({ default: (await import('./ConfirmIdentity.tsx')).ConfirmIdentity }))
-const MenuDrawer = lazy(async () => ({ default: (await import('./MenuDrawer.tsx')).MenuDrawer }))
-const FindPage = lazy(async () => ({ default: (await import('./FindPage.tsx')).FindPage }))
+const ConfirmIdentity = lazy(
+  fromGateway(async () => ({ default: (await import('./ConfirmIdentity.tsx')).ConfirmIdentity })),
+)
+const MenuDrawer = lazy(fromGateway(async () => ({ default: (await import('./MenuDrawer.tsx')).MenuDrawer })))
+const FindPage = lazy(fromGateway(async () => ({ default: (await import('./FindPage.tsx')).FindPage })))
 
 const RouterLink: PageLink = ({ to, isExact = false, className, children }) => (
   <Link to={to} className={className} activeOptions={{ exact: isExact, includeSearch: false }}>

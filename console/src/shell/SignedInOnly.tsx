@@ -1,12 +1,15 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { lazy, type ReactNode, Suspense, useEffect } from 'react'
+import { fromGateway } from '../api/gateway-link.ts'
 import { sessionQuery } from '../api/queries.ts'
 import { Problem } from '../api/request.ts'
 import { ProblemBlock } from '../parts/ProblemBlock.tsx'
 
 // Most pages open with a session.
-const SignInCard = lazy(async () => ({ default: (await import('../features/outside/SignInCard.tsx')).SignInCard }))
-const SessionEnded = lazy(async () => ({ default: (await import('./SessionEnded.tsx')).SessionEnded }))
+const SignInCard = lazy(
+  fromGateway(async () => ({ default: (await import('../features/outside/SignInCard.tsx')).SignInCard })),
+)
+const SessionEnded = lazy(fromGateway(async () => ({ default: (await import('./SessionEnded.tsx')).SessionEnded })))
 
 /**
  * Shows its children to people that are signed in, and the sign-in to all others, at the same address. A session that

@@ -5,26 +5,25 @@ import { useWrite } from '../../api/use-write.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
-import { emptyKey, type KeyField, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
+import { type KeyField, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
 
 /** Changes a key. */
-export function KeyForm({ edited, focus, onClose }: { edited: Key | null; focus: KeyField; onClose: () => void }) {
+export function KeyForm({ edited, focus, onClose }: { edited: Key; focus: KeyField; onClose: () => void }) {
   const customerId = useCustomerId()
-  const [input, setInput] = useState<KeyInput>(edited === null ? emptyKey : inputOf(edited))
+  const [input, setInput] = useState<KeyInput>(() => inputOf(edited))
   const change = useWrite<KeyInput>(
-    typed => ({ method: 'PATCH', path: `customers/${customerId}/keys/${edited?.id}`, body: keyBody(typed) }),
+    typed => ({ method: 'PATCH', path: `customers/${customerId}/keys/${edited.id}`, body: keyBody(typed) }),
     { areas: ['keys', 'key-spend'], done: 'The key is changed.', onDone: onClose, showsError: true },
   )
   return (
     <FormDialog
-      isOpen={edited !== null}
-      title={`Change ${edited?.name}`}
+      title={`Change ${edited.name}`}
       action="Save"
       sending={change}
       onSubmit={() => change.mutate(input)}
       onClose={onClose}
     >
-      <KeyFields input={input} focus={focus} isNewLimit={edited?.limit_usd === null} onChange={setInput} />
+      <KeyFields input={input} focus={focus} isNewLimit={edited.limit_usd === null} onChange={setInput} />
       <ManageBox input={input} onChange={setInput} />
     </FormDialog>
   )

@@ -1,8 +1,9 @@
 import { ActionIcon, Button, Menu, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
 import type { Key } from '#api/keys.ts'
+import { fromGateway } from '../../api/gateway-link.ts'
 import { keysQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
@@ -17,11 +18,13 @@ import { When } from '../../parts/When.tsx'
 import { matchesKey } from '../../shell/matches-key.ts'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import type { KeyField } from './KeyFields.tsx'
-import { KeyForm } from './KeyForm.tsx'
 import { KeyLimit } from './KeyLimit.tsx'
 import styles from './keys.module.css'
 import { readKeysSearch } from './keys-search.ts'
-import { NewKey } from './NewKey.tsx'
+
+// The list is there before its dialogs, which are half of the code.
+const KeyForm = lazy(fromGateway(async () => ({ default: (await import('./KeyForm.tsx')).KeyForm })))
+const NewKey = lazy(fromGateway(async () => ({ default: (await import('./NewKey.tsx')).NewKey })))
 
 /** Fewer keys are found by looking at them. */
 const SEARCHED_FROM = 20
@@ -182,15 +185,18 @@ export function Keys() {
           }}
         </Loaded>
       </Panel>
-      <NewKey
-        isOpen={isMaking}
-        onClose={() => {
-          setMaking(false)
-          if (search.make)
-            void navigate({ to: '/c/$customerId/keys', params: { customerId }, search: {}, replace: true })
-        }}
-      />
-      <KeyForm key={edited?.id ?? 'none'} edited={edited} focus={focus} onClose={() => setEdited(null)} />
+      <Suspense>
+        {isMaking && (
+          <NewKey
+            onClose={() => {
+              setMaking(false)
+              if (search.make)
+                void navigate({ to: '/c/$customerId/keys', params: { customerId }, search: {}, replace: true })
+            }}
+          />
+        )}
+        {edited !== null && <KeyForm edited={edited} focus={focus} onClose={() => setEdited(null)} />}
+      </Suspense>
       <ConfirmDialog
         isOpen={deleted !== null}
         title={`Delete ${deleted?.name}?`}

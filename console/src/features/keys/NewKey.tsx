@@ -9,7 +9,7 @@ import { ManageBox } from './KeyForm.tsx'
 import styles from './keys.module.css'
 
 /** Makes a key, and shows its secret once. */
-export function NewKey({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
+export function NewKey({ onClose }: { onClose: () => void }) {
   const customerId = useCustomerId()
   const [input, setInput] = useState(emptyKey)
   const [secret, setSecret] = useState<string | null>(null)
@@ -17,15 +17,9 @@ export function NewKey({ isOpen, onClose }: { isOpen: boolean; onClose: () => vo
     typed => ({ method: 'POST', path: `customers/${customerId}/keys`, body: keyBody(typed) }),
     { areas: ['keys', 'key-spend'], onDone: ({ key }) => setSecret(key), showsError: true },
   )
-  const close = () => {
-    onClose()
-    setInput(emptyKey)
-    setSecret(null)
-    make.reset()
-  }
   if (secret !== null) {
     return (
-      <SecretDialog isOpen={isOpen} title={`The key ${input.name}`} secret={secret} onClose={close}>
+      <SecretDialog title={`The key ${input.name}`} secret={secret} onClose={onClose}>
         <div className={styles.buttons}>
           <CopyButton label="Copy for .env" text={envLines(secret)} what="lines for .env" />
           <CopyButton label="Copy as curl" text={curlLine(secret)} what="a curl command" />
@@ -35,12 +29,11 @@ export function NewKey({ isOpen, onClose }: { isOpen: boolean; onClose: () => vo
   }
   return (
     <FormDialog
-      isOpen={isOpen}
       title="Make a key"
       action="Make the key"
       sending={make}
       onSubmit={() => make.mutate(input)}
-      onClose={close}
+      onClose={onClose}
     >
       <KeyFields input={input} onChange={setInput} />
       <ManageBox input={input} onChange={setInput} />

@@ -2,6 +2,7 @@ import { PasswordInput, Select, Textarea, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
 import type { ServedModels, WrittenProvider } from '#api/operator/providers.ts'
+import { fromGateway } from '../../api/gateway-link.ts'
 import { providerPresetsQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { plural } from '../../format/number-text.ts'
@@ -9,7 +10,7 @@ import { FormDialog } from '../../parts/FormDialog.tsx'
 import { choicesOf, type ModelChoice, soldEntry } from './model-entries.ts'
 import styles from './operator.module.css'
 
-const ModelChoices = lazy(async () => ({ default: (await import('./ModelChoices.tsx')).ModelChoices }))
+const ModelChoices = lazy(fromGateway(async () => ({ default: (await import('./ModelChoices.tsx')).ModelChoices })))
 
 /** Adds a provider: which server, its key, then its models with their prices, each tried before it is sold. */
 export function AddProviderDialog({ onClose }: { onClose: () => void }) {

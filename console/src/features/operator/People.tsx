@@ -2,6 +2,7 @@ import { Button, Select } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
 import type { PersonShown } from '#api/operator/people.ts'
+import { fromGateway } from '../../api/gateway-link.ts'
 import { operatorPeopleQuery, roleChangesQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { countText } from '../../format/number-text.ts'
@@ -18,7 +19,7 @@ import { ReasonDialog } from './ReasonDialog.tsx'
 import { SearchFilters, useSearchText } from './SearchFilters.tsx'
 import { useMayOperate } from './use-may-operate.ts'
 
-const OperatorKeys = lazy(async () => ({ default: (await import('./OperatorKeys.tsx')).OperatorKeys }))
+const OperatorKeys = lazy(fromGateway(async () => ({ default: (await import('./OperatorKeys.tsx')).OperatorKeys })))
 
 const roles = [
   { value: '', label: 'No role' },

@@ -1,6 +1,7 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
+import { fromGateway } from '../../api/gateway-link.ts'
 import { providersQuery } from '../../api/operator-queries.ts'
 import { countText, plural, shareText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -19,8 +20,10 @@ import { ServerState } from './ServerState.tsx'
 import { useMayOperate } from './use-may-operate.ts'
 
 // The list is there before its dialogs, which are half of the code.
-const AddProviderDialog = lazy(async () => ({ default: (await import('./AddProviderDialog.tsx')).AddProviderDialog }))
-const dialogs = () => import('./ProviderDialogs.tsx')
+const AddProviderDialog = lazy(
+  fromGateway(async () => ({ default: (await import('./AddProviderDialog.tsx')).AddProviderDialog })),
+)
+const dialogs = fromGateway(() => import('./ProviderDialogs.tsx'))
 const ProviderModelsDialog = lazy(async () => ({ default: (await dialogs()).ProviderModelsDialog }))
 const ProviderKeyDialog = lazy(async () => ({ default: (await dialogs()).ProviderKeyDialog }))
 const ProviderSettingsDialog = lazy(async () => ({ default: (await dialogs()).ProviderSettingsDialog }))

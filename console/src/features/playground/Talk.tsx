@@ -1,10 +1,11 @@
 import { lazy, Suspense } from 'react'
+import { fromGateway } from '../../api/gateway-link.ts'
 import { Panel } from '../../parts/Panel.tsx'
 import { AnswerEnd, type AnswerFacts } from './AnswerEnd.tsx'
 import styles from './playground.module.css'
 
 /** Loads with the first answer. */
-const Markdown = lazy(() => import('react-markdown'))
+const Markdown = lazy(fromGateway(() => import('react-markdown')))
 
 export interface Message {
   readonly role: 'user' | 'assistant'

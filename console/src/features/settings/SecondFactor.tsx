@@ -2,6 +2,7 @@ import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
 import type { RecoveryCodes, TotpStart } from '#api/factors.ts'
+import { fromGateway } from '../../api/gateway-link.ts'
 import { factorsQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { plural } from '../../format/number-text.ts'
@@ -14,7 +15,7 @@ import { StoredCodes } from './StoredCodes.tsx'
 import styles from './settings.module.css'
 
 /** Loads with the first secret: few people add an app. */
-const QrCode = lazy(async () => ({ default: (await import('./QrCode.tsx')).QrCode }))
+const QrCode = lazy(fromGateway(async () => ({ default: (await import('./QrCode.tsx')).QrCode })))
 
 /** The authenticator app of the person, and its recovery codes. */
 export function SecondFactor() {

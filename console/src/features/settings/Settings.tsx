@@ -1,14 +1,15 @@
 import { SegmentedControl } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { lazy, Suspense } from 'react'
+import { fromGateway } from '../../api/gateway-link.ts'
 import { Page } from '../../parts/Page.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import { Account } from './Account.tsx'
-import { Alerts } from './Alerts.tsx'
 import { People } from './People.tsx'
 
-// Passkeys, second factors and services take the most code of the settings, and are opened rarely.
-const Security = lazy(async () => ({ default: (await import('./Security.tsx')).Security }))
+// These take the most code of the settings, and are opened rarely.
+const Alerts = lazy(fromGateway(async () => ({ default: (await import('./Alerts.tsx')).Alerts })))
+const Security = lazy(fromGateway(async () => ({ default: (await import('./Security.tsx')).Security })))
 
 const tabs = {
   account: { label: 'Account', Tab: Account },
