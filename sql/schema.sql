@@ -1455,6 +1455,7 @@ CREATE TABLE server_day (
   failed bigint NOT NULL,
   cost_nanos bigint NOT NULL DEFAULT 0,
   busy bigint NOT NULL DEFAULT 0,
+  own_cost_nanos bigint NOT NULL DEFAULT 0,
   CONSTRAINT server_day_pkey PRIMARY KEY (day, endpoint_id, model_id)
 );
 

@@ -1,11 +1,12 @@
 import type { Sql } from '../base/db/pool.ts'
-import type { TokenPrice } from '../base/domain/money.ts'
+import { type Nanos, type TokenPrice, usd } from '../base/domain/money.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { type ProviderSecrets, providerSecrets } from '../base/domain/provider-secrets.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { elementAt } from '../base/runtime/collections.ts'
 import type { JsonObject } from '../base/runtime/json-object.ts'
 import type { FindInLibrary } from '../market/supply/providers/price-library.ts'
+import { readMonthCosts } from '../market/supply/providers/provider-budgets.ts'
 import { presetAt } from '../market/supply/providers/provider-presets.ts'
 import {
   listProviders,
@@ -29,6 +30,7 @@ export interface ShowProvidersDeps {
 }
 
 type Shown = OperatorProviders['data'][number]
+type Budget = Pick<Shown, 'spent_this_month_usd' | 'monthly_budget_usd' | 'is_budget_spent'>
 
 /**
  * Returns the providers that are managed, with their settings and without keys, then those of the file and those that were
@@ -47,7 +49,18 @@ export async function showProviders(deps: ShowProvidersDeps, find: FindInLibrary
     const { endpoint_id: _, name: __, provider: ___, model: ____, ...state } = server
     return state
   }
-  const managed = (await listProviders(sql)).map(provider => shownProvider(deps, provider, find, serverAt))
+  const providers = await listProviders(sql)
+  const names = new Set([...providers.map(({ name }) => name), ...offers.map(({ endpoint }) => endpoint.endpointId)])
+  const spent = await readMonthCosts(sql, [...names], nowMs())
+  const budgetOf = (name: string, budgetNanos: Nanos | undefined) => {
+    const nanos = spent.get(name) ?? 0n
+    return {
+      spent_this_month_usd: usd(nanos),
+      monthly_budget_usd: budgetNanos === undefined ? null : usd(budgetNanos),
+      is_budget_spent: budgetNanos !== undefined && nanos >= budgetNanos,
+    }
+  }
+  const managed = providers.map(provider => shownProvider(deps, provider, find, serverAt, budgetOf))
   const others = Map.groupBy(
     offers.filter(({ endpoint }) => endpoint.origin !== 'managed'),
     ({ endpoint }) => endpoint.endpointId,
@@ -69,12 +82,14 @@ export async function showProviders(deps: ShowProvidersDeps, find: FindInLibrary
         secrets: [],
         reason: null,
         changed_at: null,
+        ...budgetOf(endpoint.endpointId, endpoint.monthlyBudgetNanos),
         models: group.map(offer => ({
           id: offer.modelId,
           upstream_model: offer.upstreamModel,
           is_enabled: true,
+          weight: shownWeight(offer),
           price: shownPrice(offer.price),
-          cost: null,
+          cost: offer.cost ? shownPrice(offer.cost) : null,
           list_price: null,
           server: serverAt(endpoint.endpointId, offer.modelId),
         })),
@@ -88,6 +103,7 @@ function shownProvider(
   provider: Provider,
   find: FindInLibrary,
   serverAt: (endpointId: string, modelId: string) => Shown['models'][number]['server'],
+  budgetOf: (name: string, budgetNanos: Nanos | undefined) => Budget,
 ): Shown {
   const { name, version, reason, changedAt } = provider
   const settings = provider.settings ?? {}
@@ -125,6 +141,7 @@ function shownProvider(
     secrets: providerSecrets.filter(secret => secrets[secret] !== undefined),
     reason,
     changed_at: changedAt.toISOString(),
+    ...budgetOf(name, prices.values().next().value?.endpoint.monthlyBudgetNanos),
     models: modelEntriesOf(settings).map(model => {
       const id = String(model.id)
       const upstreamModel = typeof model.upstream_model === 'string' ? model.upstream_model : id
@@ -140,6 +157,7 @@ function shownProvider(
         id,
         upstream_model: upstreamModel,
         is_enabled: !isOff(model),
+        weight: shownWeight(price),
         price: price ? shownPrice(price.price) : { input_usd_per_million: 0, output_usd_per_million: 0 },
         cost: shownCost,
         list_price: isNews ? list : null,
@@ -153,6 +171,8 @@ function shownProvider(
 function isOff({ enabled }: JsonObject): boolean {
   return enabled === false || enabled === 'false'
 }
+
+const shownWeight = (offer: Pick<Offer, 'weight'> | undefined) => Math.round((offer?.weight ?? 1) * 100)
 
 function shownPrice({ inputPicoPerToken, outputPicoPerToken }: TokenPrice) {
   return {

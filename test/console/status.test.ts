@@ -48,6 +48,7 @@ const report = (
           failedInRow: failed,
           lastError: null,
           costNanos: 0n,
+          ownCostNanos: 0n,
         })),
         changes,
       },

@@ -219,6 +219,7 @@ const remedies: Record<Reason, (market: Market) => Market> = {
   deny_hosters: withConstraint({ denyHosters: new Set() }),
   allow_hosters: withConstraint({ allowHosters: null }),
   max_cost_usd: market => ({ ...market, job: { ...market.job, maxCostNanos: null } }),
+  budget_spent: ({ offer: { isBudgetSpent: _, ...offer }, ...market }) => ({ ...market, offer }),
   endpoint_ejected: market => ({ ...market, failing: false }),
 }
 

@@ -52,6 +52,17 @@ function firsts(offers: readonly Offer[], tier: ServiceTier, view: Partial<Route
   return counts
 }
 
+test.each<ServiceTier>(['balanced', 'fastest'])(
+  '%s: an offer with three times the weight is first three times as often',
+  tier => {
+    const counts = firsts([priced('usual', 1), priced('preferred', 1, { weight: 3 })], tier)
+    expect(counts.preferred).toBeGreaterThan(1_400)
+    expect(counts.usual).toBeGreaterThan(400)
+    // A weight does not make up for a price.
+    expect(firsts([priced('usual', 1), priced('dear', 5, { weight: 100 })], 'balanced')).toEqual({ usual: 2_000 })
+  },
+)
+
 test('balanced: local servers count as fully trusted', () => {
   const own = offerOf({ name: 'own', price: { inputPicoPerToken: 1n, outputPicoPerToken: 1n } })
   const counts = firsts([priced('trusted', 1), own], 'balanced')

@@ -49,6 +49,7 @@ const sourceOf = (more: Partial<Parameters<typeof createCatalogSource>[0]> = {})
     allowPrivateHosters: false,
     clock: systemClock,
     agentSlots: () => 0,
+    isBudgetSpent: () => false,
     onProblem: message => problems.push(message),
     ...more,
   })

@@ -23,6 +23,7 @@ export type ExclusionReason =
   | 'deny_hosters'
   | 'allow_hosters'
   | 'max_cost_usd'
+  | 'budget_spent'
   | 'endpoint_ejected'
 
 /**

@@ -2,7 +2,7 @@ import { AUTO_MODEL, type Feature, type Task } from './chat-job.ts'
 import type { CloudCredential } from './cloud-credential.ts'
 import type { Dialect } from './conversation.ts'
 import type { MeterRatio } from './meter-ratio.ts'
-import type { OfferPrice, TokenPrice } from './money.ts'
+import type { Nanos, OfferPrice } from './money.ts'
 import type { PriceList } from './price-list.ts'
 
 /** `trusted_only` admits hosters with a trust score above this, strictly, as docs/routing.md promises. */
@@ -107,6 +107,8 @@ export interface Endpoint {
    * name, and no connection to it is ever opened.
    */
   readonly transport?: 'agent'
+  /** At most this much is spent at it in a month (UTC). Absent: no limit. */
+  readonly monthlyBudgetNanos?: Nanos
   /** Where the operator changes it. Absent: hosters, the demo, and what detection found. */
   readonly origin?: 'file' | 'managed'
 }
@@ -136,8 +138,12 @@ export interface Offer {
   readonly timedPrices?: PriceList
   /** Version in the hoster's price list, or of the managed provider. Prices from the configuration have none. */
   readonly priceVersion?: number
-  /** What the operator pays for it, if that is known. Only reports read it. */
-  readonly cost?: TokenPrice
+  /** What the operator pays for it, if that is known. Reports and budgets read it. */
+  readonly cost?: OfferPrice
+  /** A factor of its chance among offers that are otherwise as good. Absent: 1. */
+  readonly weight?: number
+  /** The server has spent its budget of this month, so it gets no requests. */
+  readonly isBudgetSpent?: true
   readonly contextTokens: number
   readonly maxOutputTokens: number
   /** How many requests at once the server takes for this model. Absent: not declared. */

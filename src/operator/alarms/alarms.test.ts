@@ -62,6 +62,8 @@ const offer = (price: [bigint, bigint], cost?: [bigint, bigint]) =>
     ...(cost && { cost: { inputPicoPerToken: cost[0], outputPicoPerToken: cost[1] } }),
   }) as Offer
 
+const limited = { endpointId: 'openai', name: 'openai', monthlyBudgetNanos: 1n } as Offer['endpoint']
+
 /** The alarms of these facts by severity and key. */
 const keys = (more: Partial<AlarmFacts>) =>
   alarmsOf({ ...calm, ...more }).map(({ severity, key }) => `${severity} ${key}`)
@@ -100,6 +102,17 @@ test.each<[string, Partial<AlarmFacts>, string[]]>([
   ['a price above cost', { offers: [offer([2n, 2n], [1n, 2n])] }, []],
   ['a price without a known cost', { offers: [offer([2n, 2n])] }, []],
   ['a price below cost', { offers: [offer([2n, 2n], [1n, 3n])] }, ['warn price_below_cost openai/m']],
+  ['a budget that is left', { offers: [{ ...offer([2n, 2n]), endpoint: limited }] }, []],
+  [
+    'a spent budget, and no other server',
+    { offers: [{ ...offer([2n, 2n]), endpoint: limited, isBudgetSpent: true }] },
+    ['danger budget_spent openai'],
+  ],
+  [
+    'a spent budget, and another server',
+    { offers: [{ ...offer([2n, 2n]), endpoint: limited, isBudgetSpent: true }, offer([2n, 2n])] },
+    ['warn budget_spent openai'],
+  ],
   ['no webhook', rules({ providers: [{ name: 'stripe', hasWebhook: false }] }), ['warn webhook_missing stripe']],
   ['a webhook', rules({ providers: [{ name: 'stripe', hasWebhook: true }] }), []],
   [

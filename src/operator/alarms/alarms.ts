@@ -42,6 +42,7 @@ export function alarmsOf(facts: AlarmFacts): Alarm[] {
     ...ledgerAlarms(facts),
     ...serverAlarms(facts),
     ...supplyAlarms(facts),
+    ...budgetAlarms(facts),
     ...jobAlarms(facts),
     ...diskAlarms(facts),
     ...backupAlarms(facts),
@@ -174,6 +175,27 @@ function supplyAlarms({ offers, suspendedHosters }: AlarmFacts): Found[] {
 function isBelowCost({ price, cost }: Offer): boolean {
   if (cost === undefined) return false
   return price.inputPicoPerToken < cost.inputPicoPerToken || price.outputPicoPerToken < cost.outputPicoPerToken
+}
+
+function budgetAlarms({ offers }: AlarmFacts): Found[] {
+  const spent = Map.groupBy(
+    offers.filter(({ isBudgetSpent }) => isBudgetSpent),
+    ({ endpoint }) => endpoint,
+  )
+  return [...spent].map(([{ endpointId, name, monthlyBudgetNanos = 0n }, ofProvider]): Found => {
+    const alone = ofProvider.filter(({ modelId }) =>
+      offers.every(other => other.modelId !== modelId || other.isBudgetSpent),
+    )
+    const models = alone.map(({ modelId }) => modelId).slice(0, 3)
+    return {
+      kind: 'budget_spent',
+      key: endpointId,
+      severity: alone.length > 0 ? 'danger' : 'warn',
+      message: `${name} has spent its budget of ${usdText(monthlyBudgetNanos)} USD for this month and gets no requests.`,
+      todo: `${alone.length > 0 ? `Nobody else serves ${models.join(', ')}. ` : ''}Raise its monthly_budget_usd, or wait for the next month (UTC).`,
+      link: '/operator/providers',
+    }
+  })
 }
 
 function jobAlarms(facts: AlarmFacts): Found[] {

@@ -89,7 +89,7 @@ export function eligible(candidates: readonly Offer[], job: ChatJob, view: Healt
   const excluded: Exclusion[] = []
   const allowed = candidates.filter(offer => {
     // The cost is checked after all other constraints, so that raising max_cost_usd helps a caller that is asked to.
-    const reason = firstObstacle(offer, job, view) ?? (exceedsMaxCost(offer, job) ? 'max_cost_usd' : undefined)
+    const reason = firstObstacle(offer, job, view) ?? lastObstacle(offer, job)
     if (reason !== undefined) excluded.push({ offerId: offer.offerId, provider: offer.endpoint.kind, reason })
     return reason === undefined
   })
@@ -130,6 +130,11 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
   if (constraints.allowHosters !== null && !(hosterId !== null && constraints.allowHosters.has(hosterId)))
     return 'allow_hosters'
   return undefined
+}
+
+function lastObstacle(offer: Offer, job: ChatJob): ExclusionReason | undefined {
+  if (exceedsMaxCost(offer, job)) return 'max_cost_usd'
+  return offer.isBudgetSpent ? 'budget_spent' : undefined
 }
 
 /** The prompt counts at its bound, since a longer one may have a higher price. */

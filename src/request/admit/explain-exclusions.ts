@@ -124,6 +124,7 @@ const phrases: Record<ExclusionReason, readonly [one: string, many: string, why:
   deny_hosters: ['hoster offer', 'hoster offers', 'deny_hosters'],
   allow_hosters: ['hoster offer', 'hoster offers', 'allow_hosters'],
   max_cost_usd: ['offer', 'offers', 'max_cost_usd'],
+  budget_spent: ['offer', 'offers', 'a budget of the operator that is spent'],
   endpoint_ejected: ['offer', 'offers', 'recent failures'],
 }
 

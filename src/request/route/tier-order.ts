@@ -47,11 +47,11 @@ function byLoad(pool: readonly Rank[], random: () => number): readonly Rank[] {
 
 /**
  * Draws offers without replacement by exponential keys (Efraimidis and Spirakis, 2006): the first is chosen with
- * probability weight / sum of weights, and so on down the list.
+ * probability weight / sum of weights, and so on down the list. The operator's weight of an offer is a factor of it.
  */
 function drawAll(pool: readonly Rank[], weightOf: (rank: Rank) => number, random: () => number): readonly Rank[] {
   return pool
-    .map(rank => ({ rank, key: -Math.log(1 - random()) / weightOf(rank) }))
+    .map(rank => ({ rank, key: -Math.log(1 - random()) / (weightOf(rank) * (rank.offer.weight ?? 1)) }))
     .toSorted(by(({ key }) => key))
     .map(({ rank }) => rank)
 }

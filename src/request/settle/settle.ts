@@ -96,3 +96,18 @@ export function settlementOf(
 }
 
 const noPrice: TokenPrice = { inputPicoPerToken: 0n, outputPicoPerToken: 0n }
+
+/**
+ * Returns what the operator is charged for an answer, as far as that is known: by the declared cost of the offer. At a server with a
+ * budget, an offer without a declared cost counts at its price.
+ */
+export function ownCost({
+  offer,
+  billedInputTokens,
+  billedOutputTokens,
+  billedParts,
+}: Pick<Receipt, 'offer' | 'billedInputTokens' | 'billedOutputTokens' | 'billedParts'>): Nanos {
+  if (offer === null) return 0n
+  const price = offer.cost ?? (offer.endpoint.monthlyBudgetNanos === undefined ? undefined : offer.price)
+  return price === undefined ? 0n : billedCost(price, billedInputTokens, billedOutputTokens, billedParts).nanos
+}

@@ -17,7 +17,7 @@ import { createAffinity } from '../../request/route/affinity.ts'
 import { createModelChoice } from '../../request/route/auto/choose-models.ts'
 import type { ChooseModels } from '../../request/route/route.ts'
 import { createExpensiveTiers, createOverReports } from '../../request/settle/log-anomalies.ts'
-import type { SettleDeps } from '../../request/settle/settle.ts'
+import { ownCost, type SettleDeps } from '../../request/settle/settle.ts'
 import { chatDialectWith } from '../../wire/dialects/chat/chat-dialect.ts'
 import { addEndpointFields, extraFieldRules } from '../../wire/dialects/chat/upstream-request.ts'
 import { completionsDialectWith } from '../../wire/dialects/completions/completions-dialect.ts'
@@ -213,7 +213,8 @@ function createSettlementListener(
     for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
     if (settlement.provider === 'none') return
     metrics.charge(settlement.provider, settlement)
-    if (receipt.offer !== null) charges.add(receipt.offer.offerId, settlement.costNanos)
+    if (receipt.offer !== null)
+      charges.add(receipt.offer.offerId, { costNanos: settlement.costNanos, ownCostNanos: ownCost(receipt) })
     if (settlement.hosterId !== null) noticeOverReport(settlement)
     if (settlement.provider === 'cloud') noticeExpensiveTier(settlement, receipt)
     earlyDisconnects.noteCharge(settlement.customerId, settlement.costNanos)

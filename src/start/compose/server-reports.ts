@@ -23,7 +23,7 @@ export function startServerReports(
     offers: () => health.shared.report(),
     attempts: () => attempts.report(),
     customersKeptAway: breakers.customersKeptAway,
-    chargedNanos: charges.of,
+    charged: charges.of,
     agents: () => agentServer.connected(),
     disks: () => measureDisks({ data: config.dataDir, journal: join(config.dataDir, 'journal') }),
     scheduler,

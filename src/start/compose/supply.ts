@@ -16,6 +16,7 @@ import type { HealthEvent } from '../../market/supply/breakers/offer-report.ts'
 import type { OwnHealth } from '../../market/supply/breakers/own-health.ts'
 import { type CatalogSource, createCatalogSource } from '../../market/supply/catalog/catalog.ts'
 import { createNewcomers, type Newcomers } from '../../market/supply/newcomers/newcomers.ts'
+import { createProviderBudgets, type ProviderBudgets } from '../../market/supply/providers/provider-budgets.ts'
 import { createAgentPresence } from '../../market/supply/status/agent-presence.ts'
 import { type Charges, createCharges } from '../../market/supply/status/server-reporter.ts'
 import { createPinnedLookup } from '../../wire/egress/pinned-lookup.ts'
@@ -62,6 +63,14 @@ export async function startSupply(context: ComposeContext, database: Database, {
     log,
     ...(timeouts.serverReportIntervalMs !== undefined && { everyMs: timeouts.serverReportIntervalMs }),
   })
+  const budgets: ProviderBudgets = createProviderBudgets({
+    sql: database.general,
+    offers: () => catalog.current().offers,
+    onChange: () => catalog.rebuild(),
+    scheduler: context.scheduler,
+    log,
+    ...(timeouts.serverReportIntervalMs !== undefined && { everyMs: timeouts.serverReportIntervalMs }),
+  })
   const catalog: CatalogSource = createCatalogSource({
     configured: offers,
     sql: database.general,
@@ -70,6 +79,7 @@ export async function startSupply(context: ComposeContext, database: Database, {
     allowPrivateHosters: config.hosters.allowPrivateUrls,
     clock,
     agentSlots: presence.slotsOf,
+    isBudgetSpent: endpoint => budgets.isSpent(endpoint),
     onProblem: problem => log.error(problem),
   })
   // An agent that pauses and resumes hundreds of times a second must not keep the node busy.
@@ -78,6 +88,9 @@ export async function startSupply(context: ComposeContext, database: Database, {
   presence.start()
   started.defer(() => presence.stop())
   await catalog.refresh()
+  await budgets.refresh()
+  budgets.start()
+  started.defer(() => budgets.stop())
   const publicLookup = createPinnedLookup()
   const upstream = new UpstreamClient({
     version,

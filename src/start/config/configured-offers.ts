@@ -34,6 +34,7 @@ export function configuredOffers(
         contextTokens,
         maxOutputTokens: Math.min(model.max_output_tokens ?? contextTokens, contextTokens),
         ...(model.max_in_flight !== undefined && { capacity: model.max_in_flight }),
+        ...weightOf(model.weight ?? settings.weight),
         features: new Set(model.features),
         quirks: {
           dropFields: model.drop_fields,
@@ -47,6 +48,12 @@ export function configuredOffers(
 }
 
 const isEnabled = ({ enabled }: { readonly enabled: boolean }) => enabled
+
+const USUAL_WEIGHT = 100
+
+function weightOf(weight: number): Pick<Offer, 'weight'> {
+  return weight === USUAL_WEIGHT ? {} : { weight: weight / USUAL_WEIGHT }
+}
 
 /** Offers that speak only chat say nothing, so that requests to them cost nothing more. */
 function speaking(speaks: readonly Dialect[]): Pick<Offer, 'speaks'> {
@@ -86,6 +93,7 @@ function endpointOf(settings: EndpointSettings): Endpoint {
     hosterShareBps: 0,
     demo: false,
     egress: 'any',
+    ...(settings.monthly_budget_usd !== undefined && { monthlyBudgetNanos: settings.monthly_budget_usd }),
     origin: 'file',
   }
 }
@@ -109,11 +117,7 @@ type PriceSettings = EndpointSettings['models'][number]['price_per_million_usd']
 
 function costOf(cost: EndpointSettings['models'][number]['cost_per_million_usd']): Pick<Offer, 'cost'> {
   if (cost === undefined) return {}
-  const { inputPicoPerToken, outputPicoPerToken } = pricesOf(
-    configuredPrices({ ...cost, steps: [], windows: [] }),
-    'cloud',
-  ).price
-  return { cost: { inputPicoPerToken, outputPicoPerToken } }
+  return { cost: pricesOf(configuredPrices({ ...cost, steps: [], windows: [] }), 'cloud').price }
 }
 
 /** Returns the price list of a configured model. */

@@ -113,6 +113,7 @@ const modelSchema = z.strictObject({
   context_tokens: wholeNumber(1, 100_000_000).optional(),
   max_output_tokens: wholeNumber(1, 100_000_000).optional(),
   max_in_flight: wholeNumber(1, 1_000_000).optional(),
+  weight: wholeNumber(1, 10_000).optional(),
   features: z.array(oneOf(features)).prefault(['tools', 'json_schema']),
   drop_fields: z.array(text()).prefault([]),
   exclusive_reasoning: flag().prefault('false'),
@@ -133,6 +134,8 @@ const endpointSchema = z.strictObject({
   // May be empty, so that ${AWS_SESSION_TOKEN:-} suits keys with and without one.
   aws_session_token: secret('ASCII text without blanks', /^[\x21-\x7e]*$/).optional(),
   aws_region: text('region of AWS such as us-east-1', /^[a-z0-9-]{1,40}$/).optional(),
+  monthly_budget_usd: usdAmount().optional(),
+  weight: wholeNumber(1, 10_000).prefault('100'),
   key_header: oneOf(['auto', ...keyHeaders]).prefault('auto'),
   speaks: dialectList().prefault(['chat']),
   dialect: z

@@ -139,6 +139,46 @@ export function ProviderKeyDialog(props: DialogProps) {
   )
 }
 
+/** Changes how much may be spent at a provider, and how many requests it gets. */
+export function ProviderBudgetDialog(props: DialogProps) {
+  const { provider, onClose } = props
+  const { monthly_budget_usd: budgetBefore, weight: weightBefore, ...others } = provider.settings ?? {}
+  const [budget, setBudget] = useState(String(budgetBefore ?? ''))
+  const [weight, setWeight] = useState(String(weightBefore ?? ''))
+  const [reason, setReason] = useState('')
+  const change = useChange(props)
+  const settings = {
+    ...others,
+    ...(budget.trim() !== '' && { monthly_budget_usd: budget.trim() }),
+    ...(weight.trim() !== '' && { weight: weight.trim() }),
+  }
+  return (
+    <FormDialog
+      title={`Budget and weight of ${provider.name}`}
+      action="Save"
+      sending={change}
+      onSubmit={() => change.mutate({ settings, reason })}
+      onClose={onClose}
+    >
+      <TextInput
+        label="Budget of a month, USD"
+        description="What the provider may cost you. Beyond it, no request goes there until the next month (UTC). Empty: no limit."
+        inputMode="decimal"
+        value={budget}
+        onChange={event => setBudget(event.currentTarget.value)}
+      />
+      <TextInput
+        label="Weight"
+        description="Its chance among servers that are as good. 200 doubles it, 50 halves it. Empty: 100."
+        inputMode="numeric"
+        value={weight}
+        onChange={event => setWeight(event.currentTarget.value)}
+      />
+      <ReasonInput value={reason} onChange={setReason} />
+    </FormDialog>
+  )
+}
+
 /** Changes any setting of a provider, as an entry of `endpoints` in JSON. */
 export function ProviderSettingsDialog(props: DialogProps) {
   const { provider, onClose } = props

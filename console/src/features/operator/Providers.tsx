@@ -4,6 +4,7 @@ import { lazy, Suspense, useState } from 'react'
 import { fromGateway } from '../../api/gateway-link.ts'
 import { providersQuery } from '../../api/operator-queries.ts'
 import { countText, plural, shareText } from '../../format/number-text.ts'
+import { chargeText } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
@@ -26,6 +27,7 @@ const AddProviderDialog = lazy(
 const dialogs = fromGateway(() => import('./ProviderDialogs.tsx'))
 const ProviderModelsDialog = lazy(async () => ({ default: (await dialogs()).ProviderModelsDialog }))
 const ProviderKeyDialog = lazy(async () => ({ default: (await dialogs()).ProviderKeyDialog }))
+const ProviderBudgetDialog = lazy(async () => ({ default: (await dialogs()).ProviderBudgetDialog }))
 const ProviderSettingsDialog = lazy(async () => ({ default: (await dialogs()).ProviderSettingsDialog }))
 
 type ShownModel = ShownProvider['models'][number]
@@ -62,7 +64,7 @@ export function Providers() {
   )
 }
 
-type Asked = 'switch' | 'remove' | 'key' | 'models' | 'settings' | ShownModel
+type Asked = 'switch' | 'remove' | 'key' | 'models' | 'budget' | 'settings' | ShownModel
 
 function ProviderPanel({ provider }: { provider: ShownProvider }) {
   const { name, title, origin, kind, base_url, is_enabled, problem, changed_at, reason, version, models } = provider
@@ -77,6 +79,9 @@ function ProviderPanel({ provider }: { provider: ShownProvider }) {
           <span className={styles.buttons}>
             <Button size="xs" variant="default" onClick={() => setAsked('models')}>
               Models and prices
+            </Button>
+            <Button size="xs" variant="default" onClick={() => setAsked('budget')}>
+              Budget and weight
             </Button>
             <Button size="xs" variant="default" onClick={() => setAsked('key')}>
               Replace the key
@@ -103,12 +108,20 @@ function ProviderPanel({ provider }: { provider: ShownProvider }) {
           </>
         )}
       </p>
+      <p className={styles.hint}>
+        Costs you {chargeText(provider.spent_this_month_usd)} this month
+        {provider.monthly_budget_usd !== null && ` of a budget of ${chargeText(provider.monthly_budget_usd)}`}.
+      </p>
+      {provider.is_budget_spent && (
+        <State state="danger">its budget is spent: no request goes here until next month or a higher budget</State>
+      )}
       {problem !== null && <State state="danger">{problem}</State>}
       {!is_enabled && <State state="off">disabled: no new request goes here</State>}
       <Models provider={provider} onSwitch={mayOperate ? setAsked : undefined} />
       <Suspense>
         {asked === 'models' && <ProviderModelsDialog provider={provider} onClose={close} />}
         {asked === 'key' && <ProviderKeyDialog provider={provider} onClose={close} />}
+        {asked === 'budget' && <ProviderBudgetDialog provider={provider} onClose={close} />}
         {asked === 'settings' && <ProviderSettingsDialog provider={provider} onClose={close} />}
       </Suspense>
       {asked === 'switch' && (
@@ -184,7 +197,7 @@ function Models({
       rows={models}
       keyOf={({ id }) => id}
       columns={[
-        { title: 'Model', place: 'name', cell: ({ id }) => id },
+        { title: 'Model', place: 'name', cell: ({ id, weight }) => (weight === 100 ? id : `${id} · weight ${weight}`) },
         {
           title: 'State',
           cell: ({ is_enabled, server }) =>

@@ -64,6 +64,7 @@ test('an offer has the price of the time of the day, and a request keeps the one
     allowPrivateHosters: false,
     clock: { epochMs: () => nowMs, monotonicMs: () => 0 },
     agentSlots: () => 0,
+    isBudgetSpent: () => false,
     onProblem: () => {},
   })
   const inputPrice = () => source.current().offer('a/m')!.price.inputPicoPerToken

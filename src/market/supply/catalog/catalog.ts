@@ -1,7 +1,7 @@
 import type { Sql } from '../../../base/db/pool.ts'
 import type { Feature } from '../../../base/domain/chat-job.ts'
 import type { OfferPrice, TokenPrice } from '../../../base/domain/money.ts'
-import type { Offer, ProviderKind } from '../../../base/domain/offer.ts'
+import type { Endpoint, Offer, ProviderKind } from '../../../base/domain/offer.ts'
 import { nextChangeMs, offerPrice } from '../../../base/domain/price-list.ts'
 import { groupBy, type NonEmpty, valueAt } from '../../../base/runtime/collections.ts'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
@@ -193,6 +193,8 @@ export interface CatalogSourceOptions {
    * How many requests at once the connected agents of an endpoint take for a model of their server; 0 without an agent.
    */
   readonly agentSlots: (endpointId: string, upstreamModel: string) => number
+  /** Whether a server has spent its budget of this month. Call `rebuild` when that changes. */
+  readonly isBudgetSpent: (endpoint: Endpoint) => boolean
   /**
    * Called for a hoster or a managed provider that cannot be offered, for example because its key does not open. The
    * others are offered.
@@ -237,7 +239,10 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
   const build = () => {
     const now = clock.epochMs()
     builtAtMs = now
-    const offers = own.map(offer => atPriceOf(offer, now))
+    const offers = own.map(offer => {
+      const priced = atPriceOf(offer, now)
+      return options.isBudgetSpent(offer.endpoint) ? { ...priced, isBudgetSpent: true as const } : priced
+    })
     pricesEndMs = Math.min(...own.map(({ timedPrices }) => (timedPrices ? nextChangeMs(timedPrices, now) : Infinity)))
     const connected = hosters.offers.flatMap(offer => atAgents(offer, agentSlots))
     const isLive = new Set(connected.map(({ offerId }) => offerId))

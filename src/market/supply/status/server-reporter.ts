@@ -42,8 +42,8 @@ export function createServerReporter(deps: {
   readonly attempts: () => ReadonlyMap<string, AttemptCounts>
   /** From how many single customers each offer is kept away. */
   readonly customersKeptAway: () => ReadonlyMap<string, number>
-  /** What customers were charged for the answers of an offer since this node started, nano-USD. */
-  readonly chargedNanos: (offerId: string) => bigint
+  /** What the answers of an offer have cost since this node started. */
+  readonly charged: Charges['of']
   readonly agents: () => readonly ReportedAgent[]
   /** Never rejects. */
   readonly disks: () => Promise<readonly ReportedDisk[]>
@@ -57,9 +57,7 @@ export function createServerReporter(deps: {
   const counted = new Map<string, Counted>()
 
   async function report() {
-    const seen = new Map(
-      Array.from(deps.attempts(), ([id, counts]) => [id, { ...counts, costNanos: deps.chargedNanos(id) }]),
-    )
+    const seen = new Map(Array.from(deps.attempts(), ([id, counts]) => [id, { ...counts, ...deps.charged(id) }]))
     const written = changes
     const attempts = [...seen].flatMap(([offerId, counts]) => newAttempts(offerId, counts, counted.get(offerId)))
     const keptAway = deps.customersKeptAway()
@@ -115,9 +113,7 @@ export function createServerReporter(deps: {
 }
 
 /** What the reports have counted of an offer. */
-interface Counted extends AttemptCounts {
-  readonly costNanos: bigint
-}
+interface Counted extends AttemptCounts, Charged {}
 
 const NOTHING: Counted = {
   answered: 0,
@@ -127,6 +123,7 @@ const NOTHING: Counted = {
   failedInRow: 0,
   lastError: null,
   costNanos: 0n,
+  ownCostNanos: 0n,
 }
 
 /** The attempts since the last report. Counts that were dropped and began again start at zero; charges never do. */
@@ -136,21 +133,40 @@ function newAttempts(offerId: string, now: Counted, before: Counted = NOTHING): 
     ...splitOfferId(offerId),
     ...attemptsSince(isNew ? NOTHING : before, now),
     costNanos: now.costNanos - before.costNanos,
+    ownCostNanos: now.ownCostNanos - before.ownCostNanos,
   }
-  const { answered, failed, busy, costNanos } = attempts
-  return answered + failed + busy === 0 && costNanos === 0n ? [] : [attempts]
+  const { answered, failed, busy, costNanos, ownCostNanos } = attempts
+  return answered + failed + busy === 0 && costNanos === 0n && ownCostNanos === 0n ? [] : [attempts]
 }
 
-/** The sums that customers were charged for the answers of each offer since this node started. */
+/** What the answers of an offer have cost, nano-USD. */
+export interface Charged {
+  /** To customers. */
+  readonly costNanos: bigint
+  /** To the operator, as far as that is known. */
+  readonly ownCostNanos: bigint
+}
+
+/** The sums of what the answers of each offer have cost since this node started. */
 export interface Charges {
-  add(offerId: string, costNanos: bigint): void
-  of(offerId: string): bigint
+  add(offerId: string, charged: Charged): void
+  of(offerId: string): Charged
 }
 
 export function createCharges(): Charges {
-  const sums = new Map<string, bigint>()
+  const sums = new Map<string, { costNanos: bigint; ownCostNanos: bigint }>()
   return {
-    add: (offerId, costNanos) => sums.set(offerId, (sums.get(offerId) ?? 0n) + costNanos),
-    of: offerId => sums.get(offerId) ?? 0n,
+    add(offerId, { costNanos, ownCostNanos }) {
+      const sum = sums.get(offerId)
+      if (sum === undefined) {
+        sums.set(offerId, { costNanos, ownCostNanos })
+        return
+      }
+      sum.costNanos += costNanos
+      sum.ownCostNanos += ownCostNanos
+    },
+    of: offerId => ({ ...(sums.get(offerId) ?? nothingCharged) }),
   }
 }
+
+const nothingCharged: Charged = { costNanos: 0n, ownCostNanos: 0n }

@@ -29,6 +29,8 @@ export interface CountedAttempts {
   readonly lastError: LastError | null
   /** What customers were charged for the answers. */
   readonly costNanos: bigint
+  /** What the operator is charged for them, as far as that is known. */
+  readonly ownCostNanos: bigint
 }
 
 /** A change of the breaker of an offer. */
@@ -110,11 +112,17 @@ async function addAttempts(sql: Sql, attempts: readonly CountedAttempts[], now: 
     rows.map(({ busy }) => busy),
   ]
   await sql.query(
-    `INSERT INTO server_day AS d (day, endpoint_id, model_id, answered, failed, busy, cost_nanos)
-     SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+    `INSERT INTO server_day AS d (day, endpoint_id, model_id, answered, failed, busy, cost_nanos, own_cost_nanos)
+     SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[])
      ON CONFLICT (day, endpoint_id, model_id) DO UPDATE SET answered = d.answered + excluded.answered, failed = d.failed + excluded.failed,
-       busy = d.busy + excluded.busy, cost_nanos = d.cost_nanos + excluded.cost_nanos`,
-    [now, ...columns(attempts), attempts.map(({ costNanos }) => costNanos)],
+       busy = d.busy + excluded.busy, cost_nanos = d.cost_nanos + excluded.cost_nanos,
+       own_cost_nanos = d.own_cost_nanos + excluded.own_cost_nanos`,
+    [
+      now,
+      ...columns(attempts),
+      attempts.map(({ costNanos }) => costNanos),
+      attempts.map(({ ownCostNanos }) => ownCostNanos),
+    ],
   )
   // A charge comes after its attempt, so some reports have nothing but charges.
   const tried = attempts.filter(({ answered, failed, busy }) => answered + failed + busy > 0)
@@ -159,7 +167,7 @@ async function addAttempts(sql: Sql, attempts: readonly CountedAttempts[], now: 
 export function attemptsSince(
   before: AttemptCounts,
   now: AttemptCounts,
-): Omit<CountedAttempts, 'endpointId' | 'modelId' | 'costNanos'> {
+): Omit<CountedAttempts, 'endpointId' | 'modelId' | 'costNanos' | 'ownCostNanos'> {
   const answered = now.answered - before.answered
   const failed = now.failed - before.failed
   return {

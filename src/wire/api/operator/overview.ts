@@ -61,6 +61,7 @@ export const alarmKinds = [
   'disk_low',
   'backup_old',
   'price_below_cost',
+  'budget_spent',
   'webhook_missing',
 ] as const
 

@@ -34,11 +34,17 @@ export const operatorProviders = z
         secrets: z.array(secretNames).describe('The keys that are stored. They are never shown.'),
         reason: z.string().nullable(),
         changed_at: z.string().nullable(),
+        spent_this_month_usd: z
+          .number()
+          .describe('What it has charged since the month began (UTC), by `cost_per_million_usd`, else by the price.'),
+        monthly_budget_usd: z.number().nullable().describe('Null: none.'),
+        is_budget_spent: z.boolean().describe('It gets no requests until the month or a higher budget comes.'),
         models: z.array(
           z.object({
             id: z.string(),
             upstream_model: z.string(),
             is_enabled: z.boolean(),
+            weight: z.number().describe('A factor of its chance among offers that are as good. Usually 100.'),
             price: twoPrices,
             cost: twoPrices.nullable().describe('What the provider charges. Null: not declared.'),
             list_price: twoPrices
