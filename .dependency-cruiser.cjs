@@ -193,7 +193,7 @@ module.exports = {
     never(
       'pure-rooms-do-no-io',
       { path: filesOfAll(['domain', 'route', 'dialects', 'api']), pathNot: '[.]test[.]ts$' },
-      { dependencyTypes: ['core'], pathNot: '^(node:)?(assert|buffer|crypto|module|string_decoder|url|util|zlib)$' },
+      { dependencyTypes: ['core'], pathNot: '^(node:)?(assert|buffer|crypto|module|string_decoder|url|util|vm|zlib)$' },
       'Take the data as an argument.',
     ),
     never(

@@ -115,7 +115,7 @@ const streamHeaders: readonly string[] = [
  * answer is repeated.
  */
 export function servedByHeaders(
-  { provider, hosterId, maxTokens, droppedFields, changedFields }: ServedBy,
+  { provider, hosterId, maxTokens, droppedFields, changedFields, schemaViolation }: ServedBy,
   replayOf?: string,
 ): HeaderList {
   const headers = ['x-switchyard-provider', provider]
@@ -124,6 +124,7 @@ export function servedByHeaders(
   if (maxTokens !== null) headers.push('x-switchyard-max-tokens', String(maxTokens))
   if (droppedFields.length > 0) headers.push('x-switchyard-dropped-fields', listFields(droppedFields))
   if (changedFields.length > 0) headers.push('x-switchyard-changed-fields', listFields(changedFields))
+  if (schemaViolation !== undefined) headers.push('x-switchyard-schema-violation', schemaViolation)
   return headers
 }
 

@@ -141,6 +141,10 @@ const generationHeaders = {
     'string',
     'The body fields that the server got with other values, because its vendor refuses those of the request, separated by commas.',
   ),
+  'x-switchyard-schema-violation': header(
+    'string',
+    'Where the answer breaks the schema of the request, such as `#/tags maxItems`, if the server got another schema. Not sent with streams.',
+  ),
   'idempotent-replayed': header(
     'boolean',
     '`true` when this is the answer of an earlier request with the same `Idempotency-Key`.',

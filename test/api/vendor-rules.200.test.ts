@@ -10,9 +10,11 @@ const world = useResource(
   async () => {
     const upstream = await startScriptedUpstream()
     const offer = testOffer(upstream.baseUrl, { modelId: 'responses' })
+    const claude = testOffer(upstream.baseUrl, { modelId: 'claude' })
     const openrouter = testOffer(upstream.baseUrl, { modelId: 'chat' })
     const offers = [
       { ...offer, endpoint: { ...offer.endpoint, endpointId: 'responses' }, speaks: ['responses' as const] },
+      { ...claude, endpoint: { ...claude.endpoint, endpointId: 'claude' }, speaks: ['messages' as const] },
       { ...openrouter, endpoint: { ...openrouter.endpoint, endpointId: 'chat', kind: 'cloud' as const } },
     ]
     return { upstream, gateway: await startTestApp({ offers }) }
@@ -68,6 +70,46 @@ test('so is a stream', async () => {
   expect(events).not.toContain('seven')
   const [row] = await world.gateway.settled(customer, 1)
   expect(row!.output_tokens).toBe(5)
+})
+
+// The keywords that Anthropic refuses are in the description, so the answer may break them.
+test('an answer that breaks the schema of the client says so in a header and on the receipt, and is charged', async () => {
+  const customer = await world.gateway.customer()
+  const schema = { type: 'object', properties: { score: { type: 'integer', minimum: 1 } }, required: ['score'] }
+  const request = {
+    model: 'claude',
+    max_tokens: 50,
+    messages: [{ role: 'user', content: 'Judge.' }],
+    response_format: { type: 'json_schema', json_schema: { name: 'card', strict: true, schema } },
+  }
+  world.upstream.respondWith(vendorAnswer('messages', { text: '{"score":0}' }))
+  const whole = await post('/v1/chat/completions', customer.key, request)
+  expect(whole.body).toMatchObject({ choices: [{ message: { content: '{"score":0}' } }] })
+  expect(whole.headers.get('x-switchyard-schema-violation')).toBe('#/score minimum')
+  world.upstream.respondWith(vendorAnswer('messages', { text: '{"score":0}' }))
+  const response = await fetch(`${world.gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ ...request, stream: true }),
+  })
+  expect(await response.text()).toContain('score')
+  expect(response.headers.get('x-switchyard-schema-violation')).toBe(null)
+  world.upstream.respondWith(vendorAnswer('messages', { text: '{"score":2}' }))
+  const kept = await post('/v1/chat/completions', customer.key, request)
+  expect(kept.headers.get('x-switchyard-schema-violation')).toBe(null)
+  const rows = await world.gateway.settled(customer, 3)
+  expect(rows.every(({ cost_nanos: cost }) => BigInt(cost) > 0n)).toBe(true)
+  for (const [{ headers }, violation] of [
+    [whole, '#/score minimum'],
+    [response, '#/score minimum'],
+    [kept, null],
+  ] as const) {
+    const id = headers.get('x-request-id')
+    const receipt = await fetch(`${world.gateway.url}/v1/usage/requests/${id}`, {
+      headers: { authorization: `Bearer ${customer.key}` },
+    })
+    expect(await receipt.json()).toMatchObject({ schema_violation: violation })
+  }
 })
 
 // OpenRouter wants its reasoning_details back for Gemini's models.

@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { ChatJob } from '../../src/base/domain/chat-job.ts'
 import type { Dialect } from '../../src/base/domain/conversation.ts'
 import { isJsonObject, type JsonObject } from '../../src/base/runtime/json-object.ts'
 import { parseChatRequest } from '../../src/wire/dialects/chat/chat-dialect.ts'
@@ -11,125 +10,10 @@ import { parseMessagesRequest } from '../../src/wire/dialects/messages/messages-
 import { parseResponsesRequest } from '../../src/wire/dialects/responses/responses-request.ts'
 import { customInput } from '../../src/wire/dialects/tool-arguments.ts'
 import { ask, envelope, json, offerFor, streamParts, wholeAnswer } from './ask-server.ts'
+import { clients, requests, servers } from './wishes.ts'
 
 // What reaches a server satisfies the rules of its vendor, and what comes back has the client's names. The checks below are
 // written from the vendors' documents and error messages, not from the rules of the program.
-
-const clients = ['chat', 'responses', 'messages', 'gemini'] as const
-type Client = (typeof clients)[number]
-const servers = ['chat', 'responses', 'messages', 'gemini', 'converse'] as const
-
-interface Wish {
-  readonly tools?: readonly { readonly name: string; readonly schema: unknown }[]
-  readonly calls?: readonly { readonly id: string; readonly name: string }[]
-  readonly endUser?: string
-  readonly maxTokens?: number
-  readonly output?: JsonObject
-}
-
-/** The same wish as a request of each client. */
-const requests: Readonly<Record<Client, (wish: Wish) => ChatJob>> = {
-  chat: ({ tools = [], calls = [], endUser, maxTokens = 60, output }) =>
-    parseChatRequest(
-      json({
-        model: 'm',
-        max_tokens: maxTokens,
-        messages: [
-          { role: 'user', content: 'x' },
-          ...calls.flatMap(({ id, name }) => [
-            {
-              role: 'assistant',
-              content: null,
-              tool_calls: [{ id, type: 'function', function: { name, arguments: '' } }],
-            },
-            { role: 'tool', tool_call_id: id, content: 'done' },
-          ]),
-        ],
-        tools: tools.map(({ name, schema }) => ({
-          type: 'function',
-          function: { name, description: null, parameters: schema, strict: null },
-        })),
-        ...(endUser !== undefined && { user: endUser }),
-        ...(output && {
-          response_format: { type: 'json_schema', json_schema: { name: 'card', strict: true, schema: output } },
-        }),
-      }),
-    ),
-  responses: ({ tools = [], calls = [], endUser, maxTokens = 60, output }) =>
-    chatJobOf(
-      parseResponsesRequest(
-        json({
-          model: 'm',
-          max_output_tokens: maxTokens,
-          input: [
-            { role: 'user', content: 'x' },
-            ...calls.flatMap(({ id, name }) => [
-              { type: 'function_call', call_id: id, name, arguments: '{}' },
-              { type: 'function_call_output', call_id: id, output: 'done' },
-            ]),
-          ],
-          tools: tools.map(({ name, schema }) => ({ type: 'function', name, parameters: schema })),
-          ...(endUser !== undefined && { safety_identifier: endUser }),
-          ...(output && { text: { format: { type: 'json_schema', name: 'card', strict: true, schema: output } } }),
-        }),
-      ),
-      extraFieldRules(),
-    ),
-  messages: ({ tools = [], calls = [], endUser, maxTokens = 60, output }) =>
-    chatJobOf(
-      parseMessagesRequest(
-        json({
-          model: 'm',
-          max_tokens: maxTokens,
-          messages: [
-            { role: 'user', content: 'x' },
-            ...calls.flatMap(({ id, name }) => [
-              { role: 'assistant', content: [{ type: 'tool_use', id, name, input: {} }] },
-              { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content: 'done' }] },
-            ]),
-          ],
-          tools: tools.map(({ name, schema }) => ({
-            name,
-            input_schema: schema ?? { type: 'object' },
-            eager_input_streaming: true,
-          })),
-          ...(endUser !== undefined && { metadata: { user_id: endUser } }),
-          ...(output && { output_config: { format: { type: 'json_schema', schema: output } } }),
-        }),
-      ),
-      extraFieldRules(),
-    ),
-  gemini: ({ tools = [], calls = [], maxTokens = 60, output }) =>
-    chatJobOf(
-      parseGeminiRequest(
-        json({
-          contents: [
-            { role: 'user', parts: [{ text: 'x' }] },
-            ...calls.flatMap(({ id, name }) => [
-              { role: 'model', parts: [{ functionCall: { id, name, args: {} } }] },
-              { role: 'user', parts: [{ functionResponse: { id, name, response: { output: 'done' } } }] },
-            ]),
-          ],
-          ...(tools.length > 0 && {
-            tools: [
-              {
-                functionDeclarations: tools.map(({ name, schema }) => ({
-                  name,
-                  ...(isJsonObject(schema) && { parametersJsonSchema: schema }),
-                })),
-              },
-            ],
-          }),
-          generationConfig: {
-            maxOutputTokens: maxTokens,
-            ...(output && { responseMimeType: 'application/json', responseJsonSchema: output }),
-          },
-        }),
-        { model: 'm', stream: false },
-      ),
-      extraFieldRules(),
-    ),
-}
 
 const toolNames: Readonly<Record<Dialect, RegExp>> = {
   chat: /^[a-zA-Z0-9_-]{1,64}$/,

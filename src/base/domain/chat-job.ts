@@ -304,6 +304,18 @@ export interface FitNotes {
   readonly dropped: ReadonlySet<string>
   /** The client's names of tools, by those that the server gets. */
   readonly names: ReadonlyMap<string, string>
+  /** What the answer is checked against. Undefined: the server got all schemas as they are, or there are none. */
+  readonly schemas: AnswerSchemas | undefined
+  /** Where the answer breaks one of them, such as `#/tags maxItems`. Set when the answer has been read. */
+  schemaViolation: string | undefined
+}
+
+/** The schemas of a client, where the server got others, because its vendor does not know all keywords. */
+export interface AnswerSchemas {
+  /** Undefined: the server got the schema of the answer, if there is one. */
+  output: unknown
+  /** The parameters of strict tools, by the client's name of the tool. */
+  readonly tools: Map<string, unknown>
 }
 
 /** The notes of each attempt, by the id of its offer. Most requests fit every server and have no notes. */

@@ -27,6 +27,8 @@ export interface RoutingNote {
   readonly droppedFields?: readonly string[]
   /** Fields that the server got with other values than those of the client, because its vendor refuses these. */
   readonly changedFields?: readonly string[]
+  /** Where the answer breaks the client's schema, of which the server got another. */
+  readonly schemaViolation?: string
   /** The first offer had served this conversation shortly before. */
   readonly isSticky?: true
   /** Cloud offers were ranked together with the others. */

@@ -56,6 +56,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
     },
     dropped_fields: [...(row.routing?.droppedFields ?? [])],
     changed_fields: [...(row.routing?.changedFields ?? [])],
+    schema_violation: row.routing?.schemaViolation ?? null,
     hold_usd: usd(row.hold_nanos),
     cost_usd: usd(row.cost_nanos),
     platform_fee_usd: usd(row.fee_nanos),

@@ -1,4 +1,4 @@
-import { AUTO_MODEL, type ChatJob } from '../../base/domain/chat-job.ts'
+import { AUTO_MODEL, type ChatJob, fitOf } from '../../base/domain/chat-job.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Answer, Receipt, Ticket } from '../../base/domain/handoff.ts'
 import type { Offer } from '../../base/domain/offer.ts'
@@ -118,5 +118,13 @@ function servedBy(ticket: Ticket, job: ChatJob, offer: Offer): ServedBy {
   const { kind: provider, hosterId } = offer.endpoint
   const maxTokens = clampAt(ticket, job, offer)?.allowed ?? null
   const fields = { droppedFields: unsentFields(job, offer), changedFields: changedFields(job, offer) }
-  return { modelId: offer.modelId, provider, hosterId, maxTokens, ...fields }
+  const schemaViolation = fitOf(job, offer)?.schemaViolation
+  return {
+    modelId: offer.modelId,
+    provider,
+    hosterId,
+    maxTokens,
+    ...fields,
+    ...(schemaViolation !== undefined && { schemaViolation }),
+  }
 }

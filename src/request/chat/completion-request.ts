@@ -41,6 +41,8 @@ export interface ServedBy {
   readonly droppedFields: readonly string[]
   /** The body fields that this server got with other values, because its vendor refuses those of the client. */
   readonly changedFields: readonly string[]
+  /** Where a whole answer breaks the client's schema, of which the server got another. Absent: nowhere. */
+  readonly schemaViolation?: string
 }
 
 /** The result of a request that was answered. */

@@ -62,7 +62,7 @@ export class RunningTicket {
     const { cloudCompetes = false, priceLimits } = this.#deps.route
     const { job } = this.#request
     const droppedFields = receipt.offer === null ? job.droppedFields : unsentFields(job, receipt.offer)
-    const fields = { droppedFields, changedFields: receipt.offer === null ? [] : changedFields(job, receipt.offer) }
+    const fields = receipt.offer === null ? { droppedFields } : { droppedFields, ...fitted(job, receipt.offer) }
     const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes, auto: this.#auto, priceLimits, ...fields }
     const note = routingNote(this.#ticket, job, this.#ranks, receipt.offer, view)
     return settle(this.#deps.settle, this.#ticket, receipt, note, this.#request.watch)
@@ -118,6 +118,11 @@ export class RunningTicket {
 /** Returns the fields of a request, except the gateway's own, that the server of an offer does not get. */
 export function unsentFields(job: ChatJob, offer: Offer): readonly string[] {
   return offer.speaks === undefined ? droppedFields(job, offer) : nativeDroppedFields(job, offer)
+}
+
+/** What a receipt says of the attempt that answered. */
+function fitted(job: ChatJob, offer: Offer) {
+  return { changedFields: changedFields(job, offer), schemaViolation: fitOf(job, offer)?.schemaViolation }
 }
 
 const noFields: readonly string[] = []

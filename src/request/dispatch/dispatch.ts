@@ -1,6 +1,7 @@
 import { type ChatJob, expectedInputTokens, fitOf, shareFits } from '../../base/domain/chat-job.ts'
 import type { Answer, Plan } from '../../base/domain/handoff.ts'
 import type { CustomerBreakers } from '../../base/domain/health.ts'
+import type { Offer } from '../../base/domain/offer.ts'
 import { outputCap } from '../../base/domain/request-bounds.ts'
 import { Cancelled, UpstreamFailure } from '../../base/domain/upstream-failure.ts'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
@@ -8,8 +9,10 @@ import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import { chatReader } from '../../wire/dialects/chat/chat-reader.ts'
 import { createEnvelope } from '../../wire/dialects/chat/upstream-request.ts'
+import { withSchemaCheck } from '../../wire/dialects/fit/checked-answer.ts'
 import { clientCalls, withClientNames } from '../../wire/dialects/fit/client-names.ts'
 import { nativeTask } from '../../wire/dialects/native-task.ts'
+import type { AnswerReader, UpstreamTask } from '../../wire/dialects/upstream-task.ts'
 import { upstreamTasks } from '../../wire/dialects/upstream-tasks.ts'
 import {
   type AttemptContext,
@@ -81,7 +84,6 @@ export async function dispatch(
     if (sentJob !== job) shareFits(sentJob, job)
     noteWork(customerId, clock.monotonicMs() - startedMs)
     const bounds = task.bounds(job, maxTokens)
-    const reader = task.reader?.(job, offer) ?? chatReader
     const hasNext = log.hasNext(plan.offers, index)
     // Only while another server can be tried: a slow answer is better than none. Local servers may load the model
     // first.
@@ -105,7 +107,7 @@ export async function dispatch(
         memory,
         bytesMax: bounds.wholeBytes,
       },
-      reader: mayCall(job) ? withClientNames(reader, clientCalls(job, fitOf(job, offer))) : reader,
+      reader: readerFor(deps, task, job, offer, customerId),
       envelope: createEnvelope(plan.ticket, modelId),
       expected: {
         choices: job.choices,
@@ -133,6 +135,21 @@ export async function dispatch(
   }
   if (signal.aborted) throw abortedError(signal, attempts)
   throw failedError(plan.offers, log)
+}
+
+/** Returns what reads the answers of one attempt. */
+function readerFor(
+  { noteWork }: DispatchDeps,
+  task: UpstreamTask,
+  job: ChatJob,
+  offer: Offer,
+  customerId: string,
+): AnswerReader {
+  const native = task.reader?.(job, offer) ?? chatReader
+  const fit = fitOf(job, offer)
+  const named = mayCall(job) ? withClientNames(native, clientCalls(job, fit)) : native
+  if (fit?.schemas === undefined) return named
+  return withSchemaCheck(named, fit, fit.schemas, workMs => noteWork(customerId, workMs))
 }
 
 /** Whether the model may call tools. */

@@ -209,6 +209,8 @@ interface NotedView {
   readonly droppedFields?: readonly string[]
   /** Fields that were sent with other values. */
   readonly changedFields?: readonly string[]
+  /** Where the answer breaks the client's schema. */
+  readonly schemaViolation?: string | undefined
 }
 
 /**
@@ -252,6 +254,7 @@ export function routingNote(
     ...(leftOut > 0 && { leftOut }),
     ...(droppedFields.length > 0 && { droppedFields: notedFields(droppedFields) }),
     ...(changedFields.length > 0 && { changedFields: notedFields(changedFields) }),
+    ...(view.schemaViolation !== undefined && { schemaViolation: view.schemaViolation }),
     ...(view.stickyOfferId !== null && view.stickyOfferId === ranked[0]?.offerId && { isSticky: true }),
     ...(view.cloudCompetes && { cloudCompetes: true }),
     ...(view.auto && { auto: view.auto }),

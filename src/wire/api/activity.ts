@@ -265,6 +265,12 @@ export const requestReceipt = z
       .describe(
         'Fields that the server got with other values, because its vendor refuses those of the request. At most 24.',
       ),
+    schema_violation: z
+      .string()
+      .nullable()
+      .describe(
+        'Where the answer breaks the schema of the request, such as `#/tags maxItems`, if the server got another schema.',
+      ),
     hold_usd: usdNumber.describe('USD held before the request was sent: the maximum it could cost.'),
     cost_usd: usdNumber.describe('Charge for the request in USD: exactly `platform_fee_usd` + `hoster_share_usd`.'),
     platform_fee_usd: usdNumber.describe('Share of the platform, in USD.'),
@@ -391,6 +397,7 @@ export const requestReceipt = z
         },
         dropped_fields: ['service_tier'],
         changed_fields: [],
+        schema_violation: null,
         hold_usd: 0.0000246,
         cost_usd: 0.0000169,
         platform_fee_usd: 0.0000169,

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
-import { type ChatJob, type FitNotes, noteFit } from '../../../base/domain/chat-job.ts'
+import { type AnswerSchemas, type ChatJob, type FitNotes, noteFit } from '../../../base/domain/chat-job.ts'
 import type { Dialect } from '../../../base/domain/conversation.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { flatToolName } from '../tool-names.ts'
 import { fitParameters, fitSchema } from './fit-schema.ts'
+import { canBeStrict } from './strict-schema.ts'
 import { rulesOf, type VendorRules } from './vendor-rules.ts'
 
 /** Fits the parts of one body, and notes what it changes. */
@@ -15,6 +16,8 @@ export class Fit implements FitNotes {
   readonly dropped = new Set<string>()
   /** The client's names of tools, by those that the server gets. */
   readonly names = new Map<string, string>()
+  schemas: AnswerSchemas | undefined
+  schemaViolation: string | undefined
 
   constructor(rules: VendorRules) {
     this.rules = rules
@@ -29,6 +32,13 @@ export class Fit implements FitNotes {
     this.names.set(sent, name)
     this.changed.add('tools.name')
     return sent
+  }
+
+  /** The name of an answer's schema, which no answer repeats. */
+  schemaName(name: string): string {
+    if (this.rules.toolName.test(name)) return name
+    this.changed.add('response_format')
+    return sentToolName(name)
   }
 
   callId(id: unknown): unknown {
@@ -46,21 +56,40 @@ export class Fit implements FitNotes {
     this.changed.add(name)
   }
 
-  parameters(schema: unknown, isStrict: boolean): JsonObject {
-    const { parameters, output } = this.rules
+  /** Returns the parameters of a tool, and whether they stay strict. */
+  parameters(schema: unknown, isStrict: boolean, tool: unknown): { parameters: JsonObject; strict: boolean } {
+    const { parameters, output, strict } = this.rules
     const plain = fitParameters(schema, parameters)
-    const fitted = isStrict ? fitSchema(plain, output) : plain
-    if (fitted !== schema && JSON.stringify(fitted) !== JSON.stringify(withProperties(schema))) {
-      this.changed.add('tools.parameters')
-    }
-    return fitted
+    const staysStrict = isStrict && (strict === null || canBeStrict(plain))
+    const fitted = staysStrict ? fitSchema(plain, strict ?? output) : plain
+    const isChanged = fitted !== schema && JSON.stringify(fitted) !== JSON.stringify(withProperties(schema))
+    if (isChanged) this.changed.add('tools.parameters')
+    if (staysStrict !== isStrict) this.changed.add('tools.strict')
+    if (isStrict && typeof tool === 'string' && (isChanged || !staysStrict)) this.#check().tools.set(tool, schema)
+    return { parameters: fitted, strict: staysStrict }
   }
 
-  output(schema: unknown): unknown {
-    if (!isJsonObject(schema)) return schema
-    const fitted = fitSchema(schema, this.rules.output)
-    if (fitted !== schema) this.changed.add('response_format')
-    return fitted
+  /** Returns the schema of an answer, and whether it stays strict. */
+  output(schema: unknown, isStrict: boolean): { schema: unknown; strict: boolean } {
+    if (!isJsonObject(schema)) return { schema, strict: isStrict }
+    const { output, strict } = this.rules
+    const staysStrict = isStrict && (strict === null || canBeStrict(schema))
+    const fitted = fitSchema(schema, staysStrict && strict !== null ? strict : output)
+    if (fitted !== schema || staysStrict !== isStrict) {
+      this.changed.add('response_format')
+      this.checkOutput(schema)
+    }
+    return { schema: fitted, strict: staysStrict }
+  }
+
+  /** Has the answer checked against the client's schema, because the server got another or none. */
+  checkOutput(schema: unknown): void {
+    this.#check().output = schema
+  }
+
+  #check(): AnswerSchemas {
+    this.schemas ??= { output: undefined, tools: new Map() }
+    return this.schemas
   }
 
   /** Returns the media type for the server: the type of the bytes if they show it, else the declared one. */
@@ -142,8 +171,7 @@ function fitChat(body: JsonObject, fit: Fit): void {
   if (Array.isArray(body.messages)) body.messages = each(body.messages, message => fitChatMessage(message, fit))
   const { response_format: format } = body
   if (isJsonObject(format) && isJsonObject(format.json_schema)) {
-    const schema = fit.output(format.json_schema.schema)
-    body.response_format = { ...format, json_schema: { ...format.json_schema, schema } }
+    body.response_format = { ...format, json_schema: fitNamedSchema(format.json_schema, fit) }
   }
 }
 
@@ -154,15 +182,28 @@ function fitChatTool(tool: JsonObject, fit: Fit): JsonObject {
     : tool
 }
 
+/** Fits the schema of an answer as OpenAI names it. The vendors have the same rule for its name as for a tool's. */
+function fitNamedSchema(described: JsonObject, fit: Fit): JsonObject {
+  const { name, strict } = described
+  const fitted = fit.output(described.schema, strict === true)
+  return {
+    ...withoutNulls(described),
+    ...(typeof name === 'string' && { name: fit.schemaName(name) }),
+    ...(described.schema !== undefined && { schema: fitted.schema }),
+    ...(strict === true && { strict: fitted.strict }),
+  }
+}
+
 /** Fits the definition of a function. A null means that a field is absent, and some servers refuse it. */
 function fitFunction(declared: JsonObject, fit: Fit): JsonObject {
   const given = withoutNulls(declared)
+  const isStrict = given.strict === true
+  const fitted =
+    given.parameters === undefined && !isStrict ? null : fit.parameters(given.parameters, isStrict, given.name)
   return {
     ...given,
     name: fit.toolName(given.name),
-    ...((given.parameters !== undefined || given.strict === true) && {
-      parameters: fit.parameters(given.parameters, given.strict === true),
-    }),
+    ...(fitted !== null && { parameters: fitted.parameters, ...(isStrict && { strict: fitted.strict }) }),
   }
 }
 
@@ -228,7 +269,7 @@ function fitResponses(body: JsonObject, fit: Fit): void {
   if (Array.isArray(body.input)) body.input = each(body.input, item => fitItem(item, fit))
   const { text } = body
   if (isJsonObject(text) && isJsonObject(text.format) && text.format.schema !== undefined) {
-    body.text = { ...text, format: { ...text.format, schema: fit.output(text.format.schema) } }
+    body.text = { ...text, format: fitNamedSchema(text.format, fit) }
   }
 }
 
@@ -299,7 +340,10 @@ function fitMessages(body: JsonObject, fit: Fit): void {
   }
   const { output_config: config } = body
   if (isJsonObject(config) && isJsonObject(config.format) && config.format.schema !== undefined) {
-    body.output_config = { ...config, format: { ...config.format, schema: fit.output(config.format.schema) } }
+    body.output_config = {
+      ...config,
+      format: { ...config.format, schema: fit.output(config.format.schema, true).schema },
+    }
   }
 }
 
@@ -314,7 +358,7 @@ function fitMessagesTool(tool: JsonObject, hasSearch: boolean, fit: Fit): JsonOb
   return {
     ...fitted,
     name: fit.toolName(tool.name),
-    input_schema: fit.parameters(tool.input_schema, tool.strict === true),
+    input_schema: fit.parameters(tool.input_schema, tool.strict === true, tool.name).parameters,
   }
 }
 
@@ -370,7 +414,7 @@ function fitGemini(body: JsonObject, fit: Fit): void {
     })
   }
   if (isJsonObject(config) && config.responseJsonSchema !== undefined) {
-    body.generationConfig = { ...config, responseJsonSchema: fit.output(config.responseJsonSchema) }
+    body.generationConfig = { ...config, responseJsonSchema: fit.output(config.responseJsonSchema, true).schema }
   }
 }
 
@@ -380,7 +424,7 @@ function fitDeclaration(declared: JsonObject, fit: Fit): JsonObject {
     ...given,
     name: fit.toolName(given.name),
     ...(given.parametersJsonSchema !== undefined && {
-      parametersJsonSchema: fit.parameters(given.parametersJsonSchema, false),
+      parametersJsonSchema: fit.parameters(given.parametersJsonSchema, false, given.name).parameters,
     }),
   }
 }

@@ -36,6 +36,7 @@ const TOLD_CHARACTERS_MAX = 1_000
  * Constraints that the vendor refuses move into the description, as in the vendors' own SDKs.
  */
 export function fitSchema(schema: JsonObject, rules: SchemaRules): JsonObject {
+  if (rules.hasBareRefs && schema.$ref !== undefined && Object.keys(schema).length > 1) return wrapRef(schema, rules)
   let copy: JsonObject | null = null
   const told: [keyword: string, value: unknown][] = []
   const own = (): JsonObject => {
@@ -50,7 +51,7 @@ export function fitSchema(schema: JsonObject, rules: SchemaRules): JsonObject {
     }
     if (isRefused(keyword, value, rules)) {
       delete own()[keyword]
-      const instead = replacement(keyword, value, rules)
+      const instead = replacement(keyword, schema, rules)
       if (instead !== null) own()[instead[0]] = fitValue(instead[0], instead[1], rules)
       else if (toldKeywords.has(keyword)) told.push([keyword, value])
       continue
@@ -90,12 +91,22 @@ function isRefused(keyword: string, value: unknown, { keywords, formats, minItem
 /** What says the same in the words of the vendor; null if nothing does. */
 function replacement(
   keyword: string,
-  value: unknown,
+  { [keyword]: value, anyOf }: JsonObject,
   { keywords, hasOnlyAnyOf }: SchemaRules,
 ): [string, unknown] | null {
-  if (keyword === 'oneOf' && keywords?.has('anyOf')) return ['anyOf', value]
+  if (anyOf === undefined && keywords?.has('anyOf')) {
+    if (keyword === 'oneOf') return ['anyOf', value]
+    // What satisfies the only schema of a list satisfies one of them.
+    if (keyword === 'allOf' && Array.isArray(value) && value.length === 1) return ['anyOf', value]
+  }
   if (keyword === 'const' && hasOnlyAnyOf && typeof value === 'string') return ['enum', [value]]
   return null
+}
+
+/** Schemas of pydantic describe a property beside its `$ref`. */
+function wrapRef({ $ref, ...others }: JsonObject, rules: SchemaRules): JsonObject {
+  const { anyOf } = others
+  return anyOf === undefined ? fitSchema({ ...others, anyOf: [{ $ref }] }, rules) : fitSchema(others, rules)
 }
 
 function fitValue(keyword: string, value: unknown, rules: SchemaRules): unknown {

@@ -17,6 +17,8 @@ export interface SchemaRules {
   readonly needsItems: boolean
   /** `oneOf` and `const` become `anyOf` and `enum`. */
   readonly hasOnlyAnyOf: boolean
+  /** No keyword may stand beside `$ref`. */
+  readonly hasBareRefs: boolean
 }
 
 /**
@@ -34,6 +36,8 @@ export interface VendorRules {
   readonly parameters: SchemaRules
   /** For the schema of an answer, and for the parameters of strict tools. */
   readonly output: SchemaRules
+  /** The same where they are `strict`, and not every schema can be. Null: as `output`. */
+  readonly strict: SchemaRules | null
   /** True if the types of images must be those of their bytes. */
   readonly readsMediaTypes: boolean
 }
@@ -46,6 +50,7 @@ const anySchema: SchemaRules = {
   isPlainAtTop: false,
   needsItems: false,
   hasOnlyAnyOf: false,
+  hasBareRefs: false,
 }
 
 /**
@@ -53,6 +58,22 @@ const anySchema: SchemaRules = {
  * schema missing items" (github/github-mcp-server issue 1548, tailcallhq/forgecode issue 1359).
  */
 const openaiParameters: SchemaRules = { ...anySchema, isPlainAtTop: true, needsItems: true }
+
+/**
+ * OpenAI's "Structured outputs", supported schemas. Keywords outside are refused in strict mode: "'minLength' is not
+ * permitted", "'oneOf' is not permitted", "$ref cannot have keywords {'description'}".
+ */
+const openaiStrict: SchemaRules = {
+  ...anySchema,
+  keywords: new Set([
+    ...['type', 'properties', 'required', 'additionalProperties', 'items', 'enum', 'const', 'anyOf', '$ref', '$defs'],
+    ...['definitions', 'title', 'description', 'pattern', 'format', 'multipleOf', 'minimum', 'maximum'],
+    ...['exclusiveMinimum', 'exclusiveMaximum', 'minItems', 'maxItems'],
+  ]),
+  formats: new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uuid']),
+  isClosed: true,
+  hasBareRefs: true,
+}
 
 /** Anthropic: "input_schema does not support oneOf, allOf, or anyOf at the top level". */
 const anthropicParameters: SchemaRules = { ...anySchema, isPlainAtTop: true }
@@ -72,6 +93,7 @@ const anthropicOutput: SchemaRules = {
   isPlainAtTop: false,
   needsItems: false,
   hasOnlyAnyOf: false,
+  hasBareRefs: false,
 }
 
 /**
@@ -98,6 +120,7 @@ const openaiRules: VendorRules = {
   outputTokensMin: 1,
   parameters: openaiParameters,
   output: anySchema,
+  strict: openaiStrict,
   readsMediaTypes: false,
 }
 
@@ -108,6 +131,7 @@ const anthropicRules: VendorRules = {
   outputTokensMin: 1,
   parameters: anthropicParameters,
   output: anthropicOutput,
+  strict: null,
   readsMediaTypes: true,
 }
 
@@ -128,6 +152,7 @@ const rulesByDialect: Readonly<Record<Dialect, VendorRules>> = {
     outputTokensMin: 1,
     parameters: { ...geminiSchema, isPlainAtTop: true },
     output: geminiSchema,
+    strict: null,
     readsMediaTypes: true,
   },
   // AWS, API reference of Bedrock Runtime: ToolSpecification, ToolUseBlock.
@@ -139,7 +164,7 @@ const rulesByDialect: Readonly<Record<Dialect, VendorRules>> = {
 }
 
 /** Local servers and those of hosters take any schema of an object, and some generate by it. */
-const ownServers: VendorRules = { ...openaiRules, parameters: anySchema }
+const ownServers: VendorRules = { ...openaiRules, parameters: anySchema, strict: null }
 
 /** Returns the rules of the server of an offer, when it is asked in this dialect. */
 export function rulesOf({ endpoint }: Pick<Offer, 'endpoint'>, dialect: Dialect): VendorRules {

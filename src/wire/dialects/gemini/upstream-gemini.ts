@@ -23,7 +23,10 @@ export const upstreamGemini: UpstreamTask = {
     const isJson = takesJsonWithTools.test(offer.upstreamModel) ? false : withoutJsonMode(asked, conversation)
     return JSON.stringify(
       fitBody(asked, job, offer, 'gemini', fit => {
-        if (isJson) fit.dropped.add('response_format')
+        if (isJson) {
+          fit.dropped.add('response_format')
+          if (conversation.outputFormat?.kind === 'json_schema') fit.checkOutput(conversation.outputFormat.schema)
+        }
         const { effort } = conversation.reasoning
         if (effort === 'none' || effort === 'xhigh' || effort === 'max') fit.changed.add('reasoning_effort')
       }),

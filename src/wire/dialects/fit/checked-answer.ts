@@ -1,0 +1,148 @@
+import type { AnswerSchemas, FitNotes } from '../../../base/domain/chat-job.ts'
+import type { ChatCompletion } from '../../../base/domain/completion.ts'
+import type { StreamPart } from '../../../base/domain/handoff.ts'
+import { isJsonObject } from '../../../base/runtime/json-object.ts'
+import type { SseEvent } from '../sse/sse-decoder.ts'
+import type { AnswerReader, StreamNormaliser } from '../upstream-task.ts'
+import { violationOf } from './schema-violation.ts'
+
+/**
+ * Returns a reader that checks answers against the client's schemas where the server got others, and notes what it
+ * finds in `fit`. The answer stays as it is: the vendors' own SDKs move the same keywords into descriptions, and let
+ * the client decide what to do with an answer that breaks them.
+ *
+ * @param noteWork called with the time that a check took, ms
+ * @param limitMs the longest check; longer ones count as not done. Absent: the default.
+ */
+export function withSchemaCheck(
+  reader: AnswerReader,
+  fit: FitNotes,
+  schemas: AnswerSchemas,
+  noteWork: (workMs: number) => void,
+  limitMs?: number,
+): AnswerReader {
+  const note = (answers: Iterable<GatheredAnswer>) => {
+    const startedMs = performance.now()
+    for (const answer of answers) fit.schemaViolation ??= answer.violation(schemas, limitMs)
+    noteWork(performance.now() - startedMs)
+  }
+  return {
+    ...reader,
+    stream: (envelope, expected) => new CheckedStream(reader.stream(envelope, expected), note),
+    whole: (text, envelope, expected) => {
+      const completion = reader.whole(text, envelope, expected)
+      note(gather(completion))
+      return completion
+    },
+  }
+}
+
+/** The text and the calls of one choice. */
+class GatheredAnswer {
+  #text = ''
+  readonly #calls = new Map<unknown, { name: unknown; args: string }>()
+  #finishReason: unknown = null
+
+  add(delta: object, finishReason: unknown): void {
+    const { content, tool_calls: calls } = delta as { content?: unknown; tool_calls?: unknown }
+    if (typeof content === 'string') this.#text += content
+    if (Array.isArray(calls)) for (const [at, call] of calls.entries()) this.#addCall(call, at)
+    this.#finishReason = finishReason ?? this.#finishReason
+  }
+
+  addText(text: string): void {
+    this.#text += text
+  }
+
+  #addCall({ index, function: called }: { index?: unknown; function?: unknown }, at: number): void {
+    if (!isJsonObject(called)) return
+    const call = this.#calls.get(index ?? at) ?? { name: undefined, args: '' }
+    call.name ??= called.name
+    if (typeof called.arguments === 'string') call.args += called.arguments
+    this.#calls.set(index ?? at, call)
+  }
+
+  /** An answer that was cut off or refused cannot satisfy a schema, and says so itself. */
+  violation({ output, tools }: AnswerSchemas, limitMs?: number): string | undefined {
+    if (this.#finishReason !== 'stop' && this.#finishReason !== 'tool_calls') return undefined
+    for (const { name, args } of this.#calls.values()) {
+      const schema = typeof name === 'string' ? tools.get(name) : undefined
+      const violation = schema === undefined ? undefined : violationOf(schema, args, limitMs)
+      if (violation !== undefined) return `${name} ${violation}`
+    }
+    return output === undefined || this.#calls.size > 0 ? undefined : violationOf(output, this.#text, limitMs)
+  }
+}
+
+function gather({ choices }: ChatCompletion): GatheredAnswer[] {
+  return choices.map(({ message, finish_reason: reason }) => {
+    const answer = new GatheredAnswer()
+    answer.add(message, reason)
+    return answer
+  })
+}
+
+class CheckedStream implements StreamNormaliser {
+  readonly #stream: StreamNormaliser
+  readonly #note: (answers: Iterable<GatheredAnswer>) => void
+  readonly #answers = new Map<number, GatheredAnswer>()
+
+  constructor(stream: StreamNormaliser, note: (answers: Iterable<GatheredAnswer>) => void) {
+    this.#stream = stream
+    this.#note = note
+  }
+
+  get delimiters(): number {
+    return this.#stream.delimiters
+  }
+
+  get delimitersMax(): number {
+    return this.#stream.delimitersMax
+  }
+
+  get done(): boolean {
+    return this.#stream.done
+  }
+
+  get usage(): StreamNormaliser['usage'] {
+    return this.#stream.usage
+  }
+
+  get complete(): boolean {
+    return this.#stream.complete
+  }
+
+  get awaitsUsage(): boolean {
+    return this.#stream.awaitsUsage
+  }
+
+  text(event: SseEvent): string | null {
+    const text = this.#stream.text(event)
+    if (text !== null) this.#answer(0).addText(text)
+    return text
+  }
+
+  push(event: SseEvent): StreamPart[] {
+    return this.#gathered(this.#stream.push(event))
+  }
+
+  end(): StreamPart[] {
+    const parts = this.#gathered(this.#stream.end())
+    this.#note(this.#answers.values())
+    return parts
+  }
+
+  #gathered(parts: StreamPart[]): StreamPart[] {
+    for (const part of parts) {
+      if (typeof part === 'string') this.#answer(0).addText(part)
+      else for (const { index, delta, finish_reason: reason } of part.choices) this.#answer(index).add(delta, reason)
+    }
+    return parts
+  }
+
+  #answer(index: number): GatheredAnswer {
+    const answer = this.#answers.get(index) ?? new GatheredAnswer()
+    this.#answers.set(index, answer)
+    return answer
+  }
+}
