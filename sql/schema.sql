@@ -1383,8 +1383,12 @@ CREATE TABLE provider (
   version integer NOT NULL,
   secrets_sealed bytea,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
+  proposed_models jsonb NOT NULL DEFAULT '[]'::jsonb,
+  asked_at timestamp with time zone,
+  ask_problem text,
   CONSTRAINT provider_pkey PRIMARY KEY (name),
   CONSTRAINT provider_name_check CHECK ((name ~ '^[a-z0-9][a-z0-9._-]{0,62}$'::text)),
+  CONSTRAINT provider_proposed_models_check CHECK ((jsonb_typeof(proposed_models) = 'array'::text)),
   CONSTRAINT provider_version_check CHECK ((version > 0))
 );
 

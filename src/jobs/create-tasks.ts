@@ -43,6 +43,8 @@ export interface TaskDeps {
   readonly applyPayoutChanges: () => Promise<void>
   readonly closePromotionDays: () => Promise<void>
   readonly marketplace: MarketplaceJobs
+  /** Looks for new models of providers. */
+  readonly refreshModels: () => Promise<void>
   /** Null: audits are switched off. */
   readonly audits: (Pick<BackgroundAudits, 'start'> & { readonly schedule: () => AuditSchedule }) | null
   /** How long after its start a request counts for trust. */
@@ -77,6 +79,7 @@ export const timetable: CronItem[] = [
   { task: 'score_hosters', match: '* * * * *', options: { jobKey: 'score_hosters', maxAttempts: 1 } },
   // The last run of a day stands.
   { task: 'write_trust_days', match: '0,30,59 * * * *', options: { jobKey: 'write_trust_days', maxAttempts: 1 } },
+  { task: 'refresh_models', match: '11 * * * *', options: { jobKey: 'refresh_models', maxAttempts: 1 } },
   { task: 'sum_platform_month', match: '41 3 * * *' },
 ]
 
@@ -96,6 +99,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     applyPayoutChanges,
     closePromotionDays,
     marketplace,
+    refreshModels,
     audits,
     evidenceDelayMs,
     log,
@@ -133,6 +137,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     },
     apply_payout_changes: () => applyPayoutChanges(),
     close_promotion_days: () => closePromotionDays(),
+    refresh_models: () => refreshModels(),
     apply_hoster_prices: () => marketplace.applyPrices(),
     [PROBE_MODELS]: payload => marketplace.probe((payload as { hoster_id: string }).hoster_id),
     [VERIFY_HOSTER]: payload => marketplace.verify((payload as { hoster_id: string }).hoster_id),

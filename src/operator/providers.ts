@@ -1,6 +1,5 @@
 import ipaddr from 'ipaddr.js'
 import { type AuditAction, noteAction } from '../base/db/audit-log.ts'
-import type { Pool } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { billedCost, usd } from '../base/domain/money.ts'
 import type { Offer } from '../base/domain/offer.ts'
@@ -8,9 +7,10 @@ import { type ProviderSecrets, providerSecrets } from '../base/domain/provider-s
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { elementAt } from '../base/runtime/collections.ts'
 import type { JsonObject } from '../base/runtime/json-object.ts'
-import { listServedModels, type ServedModel } from '../market/supply/providers/list-models.ts'
+import { listServedModels } from '../market/supply/providers/list-models.ts'
+import { knownEntriesAt } from '../market/supply/providers/new-models.ts'
 import { type FindInLibrary, loadPriceLibrary, priceLibrary } from '../market/supply/providers/price-library.ts'
-import { presetAt, providerPresets } from '../market/supply/providers/provider-presets.ts'
+import { providerPresets } from '../market/supply/providers/provider-presets.ts'
 import {
   differencesOf,
   isElsewhere,
@@ -33,9 +33,11 @@ import type {
   parseProviderRemoval,
   parseProviderSwitch,
   parseTriedProvider,
+  RefreshedModels,
   ServedModels,
   WrittenProvider,
 } from '../wire/api/operator/providers.ts'
+import { createModelRefresh, type ModelRefreshDeps } from './model-refresh.ts'
 import { type Actor, act } from './operator-action.ts'
 import { type ShowProvidersDeps, showProviders } from './show-providers.ts'
 
@@ -58,12 +60,13 @@ export interface OperatorProviderService {
   remove(actor: Actor, name: string, order: ReturnType<typeof parseProviderRemoval>): Promise<WrittenProvider>
   /** Asks the server which models it has. */
   servedModels(order: ReturnType<typeof parseAskedProvider>): Promise<ServedModels>
+  /** Asks the server of a provider for new models, which its rules add or propose. */
+  refreshModels(actor: Actor, name: string): Promise<RefreshedModels>
   /** Sends one small request to a model of the settings. */
   tryModel(order: ReturnType<typeof parseTriedProvider>): Promise<ProviderTrial>
 }
 
-export interface OperatorProviderDeps extends ShowProvidersDeps {
-  readonly pool: Pool
+export interface OperatorProviderDeps extends ShowProvidersDeps, Omit<ModelRefreshDeps, 'library'> {
   readonly tryOffer: TryOffer
   /** Lets this node use a change at once, so that the next answer shows it. The others notice it within a second. */
   readonly noticeChanges: () => Promise<void>
@@ -76,6 +79,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
     loading ??= loadPriceLibrary()
     return loading
   }
+  const refresh = createModelRefresh({ ...deps, library })
   /** Writes what `change` makes of the present state. */
   const write = async (actor: Actor, name: string, change: (before: Provider | undefined) => Changed) => {
     const written = await act(pool, actor, async sql => {
@@ -166,7 +170,18 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
       const offers = check({ ...order.settings, name: order.settings.name ?? 'test', models: [EXAMPLE_MODEL] }, secrets)
       const { endpoint, speaks } = elementAt(offers, 0)
       const served = await listServedModels(endpoint, speaks?.[0] ?? 'chat').catch(refuseSupply)
-      return { data: served && proposedModels(served, endpoint.baseUrl, await library()) }
+      const entryOf = knownEntriesAt(endpoint.baseUrl, await library())
+      const data = served?.map(model => {
+        const entry = entryOf(model)
+        return { id: model.id, entry, has_price: entry.price_per_million_usd !== undefined }
+      })
+      return { data: data ?? null }
+    },
+    async refreshModels(actor, name) {
+      const found = await refresh.refresh(name, actor).catch(refuseSupply)
+      if (found === undefined) throw noProvider()
+      await deps.noticeChanges()
+      return { applied: [...found.applied], proposed: [...found.proposed] }
     },
     async tryModel(order) {
       const secrets = await secretsOfAsked(order)
@@ -265,25 +280,4 @@ function switched(settings: JsonObject, model: string | undefined, isEnabled: bo
   const models = modelEntriesOf(settings)
   if (!models.some(({ id }) => id === model)) throw refusal(`The provider has no model "${model}".`)
   return { ...settings, models: models.map(each => (each.id === model ? { ...each, enabled: isEnabled } : each)) }
-}
-
-/** Returns the entries to choose from: with the limits and the price that the preset or the library knows. */
-function proposedModels(served: readonly ServedModel[], baseUrl: string, find: FindInLibrary): ServedModels['data'] {
-  const preset = presetAt(baseUrl)
-  return served.map(({ id, contextTokens }) => {
-    const known = preset?.models.find(model => (model.upstream_model ?? model.id) === id)
-    const listed = preset?.libraryId == null ? null : find(preset.libraryId, id)
-    const context = contextTokens ?? listed?.contextTokens ?? null
-    const entry = known ?? {
-      id,
-      ...(listed && { price_per_million_usd: listed.prices, cost_per_million_usd: withoutSteps(listed.prices) }),
-      ...(context !== null && { context_tokens: context }),
-    }
-    return { id, entry, has_price: entry.price_per_million_usd !== undefined }
-  })
-}
-
-/** What a server charges is declared for the usual case. */
-function withoutSteps({ steps: _, ...prices }: JsonObject): JsonObject {
-  return prices
 }

@@ -82,6 +82,9 @@ export async function showProviders(deps: ShowProvidersDeps, find: FindInLibrary
         secrets: [],
         reason: null,
         changed_at: null,
+        proposed_models: [],
+        asked_at: null,
+        ask_problem: null,
         ...budgetOf(endpoint.endpointId, endpoint.monthlyBudgetNanos),
         models: group.map(offer => ({
           id: offer.modelId,
@@ -141,6 +144,12 @@ function shownProvider(
     secrets: providerSecrets.filter(secret => secrets[secret] !== undefined),
     reason,
     changed_at: changedAt.toISOString(),
+    // What was added since is no proposal any more.
+    proposed_models: provider.proposedModels
+      .filter(({ id }) => !modelEntriesOf(settings).some(model => model.id === id))
+      .map(entry => ({ id: String(entry.id), entry })),
+    asked_at: provider.askedAt?.toISOString() ?? null,
+    ask_problem: provider.askProblem,
     ...budgetOf(name, prices.values().next().value?.endpoint.monthlyBudgetNanos),
     models: modelEntriesOf(settings).map(model => {
       const id = String(model.id)

@@ -73,6 +73,7 @@ export function useJobWorld(): JobWorld {
         applyPayoutChanges: async () => {},
         closePromotionDays: async () => {},
         audits: null,
+        refreshModels: async () => {},
         marketplace: { verify: async () => {}, probe: async () => {}, applyPrices: async () => {} },
         evidenceDelayMs: 15 * 60_000,
         onQueueRestart,

@@ -64,6 +64,7 @@ export type AuditAction =
   | 'provider.enabled'
   | 'provider.disabled'
   | 'provider.removed'
+  | 'provider.models_proposed'
   | 'config.reloaded'
   | 'hoster.changed'
   | 'hoster.viewed'

@@ -1,6 +1,9 @@
 import { MINUTE_MS } from '../../base/domain/durations.ts'
 import type { TaskDeps } from '../../jobs/create-tasks.ts'
 import { startJobs } from '../../jobs/start-jobs.ts'
+import { loadPriceLibrary } from '../../market/supply/providers/price-library.ts'
+import { createModelRefresh } from '../../operator/model-refresh.ts'
+import { readEndpoint } from '../config/read-endpoint.ts'
 import type { Alerts } from './alerts.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
@@ -21,7 +24,7 @@ interface WorkParts {
 
 /** Starts the job queue, then the watch for new alerts. */
 export async function startBackgroundWork(
-  { config, clock, evidence, log, started }: ComposeContext,
+  { config, masterKey, clock, evidence, log, started }: ComposeContext,
   {
     database: { general, desk, queue, audit },
     alerts: { watch, delivery, notices },
@@ -47,6 +50,8 @@ export async function startBackgroundWork(
     applyPayoutChanges: payouts.applyChanges,
     closePromotionDays: payouts.closePromotionDays,
     marketplace,
+    refreshModels: createModelRefresh({ pool: desk, masterKey, readEndpoint, library: loadPriceLibrary, clock, log })
+      .refreshAll,
     audits,
     evidenceDelayMs: config.trust.evidenceDelayMinutes * MINUTE_MS,
     onQueueRestart: metrics.queueRestart,

@@ -147,6 +147,8 @@ export function createOperator(
         ),
       tryOffer: createTryOffer(context, supply),
       nowMs: () => clock.epochMs(),
+      clock,
+      log,
       noticeChanges: () => callers.changes.poll(),
     }),
     config: createOperatorConfig({ pool: deskPool, reloadConfig: context.reloadConfig ?? withoutFile }),

@@ -160,6 +160,17 @@ const endpointSchema = z.strictObject({
       total_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.totalMs)),
     })
     .prefault({}),
+  model_rules: z
+    .array(
+      z.strictObject({
+        match: text(),
+        except: z.array(text()).prefault([]),
+        price_list: text().optional(),
+        price_percent: wholeNumber(1, 100_000).prefault('100'),
+        action: oneOf(['propose', 'apply']).prefault('propose'),
+      }),
+    )
+    .prefault([]),
   models: z.array(modelSchema).min(1, 'is empty; list at least one model with its price'),
 })
 

@@ -1,4 +1,4 @@
-import { Button, JsonInput, PasswordInput, Textarea, TextInput } from '@mantine/core'
+import { Button, JsonInput, NativeSelect, PasswordInput, Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { ServedModels, WrittenProvider } from '#api/operator/providers.ts'
 import { useWrite } from '../../api/use-write.ts'
@@ -57,7 +57,10 @@ export function ProviderModelsDialog(props: DialogProps) {
   const settings = provider.settings ?? {}
   const { models: _, ...server } = settings
   const [percent, setPercent] = useState(100)
-  const [choices, setChoices] = useState<readonly ModelChoice[]>(() => choicesOfEntries(entriesOf(settings)))
+  const [choices, setChoices] = useState<readonly ModelChoice[]>(() => [
+    ...choicesOfEntries(entriesOf(settings)),
+    ...choicesOfEntries(provider.proposed_models.map(({ entry }) => entry)).map(each => ({ ...each, isChosen: false })),
+  ])
   const [reason, setReason] = useState('')
   const served = useWrite<void, ServedModels>(
     () => ({
@@ -134,6 +137,66 @@ export function ProviderKeyDialog(props: DialogProps) {
         New requests use it on all nodes within a second. Running requests end with the old one, so revoke that at the
         provider a little later.
       </p>
+      <ReasonInput value={reason} onChange={setReason} />
+    </FormDialog>
+  )
+}
+
+/** Changes which new models of a provider are sold, and for how much. */
+export function ProviderRulesDialog(props: DialogProps) {
+  const { provider, onClose } = props
+  const { model_rules: before, ...others } = provider.settings ?? {}
+  const [first = {}, ...further] = Array.isArray(before) ? (before as Entry[]) : []
+  const [match, setMatch] = useState(String(first.match ?? ''))
+  const [except, setExcept] = useState(Array.isArray(first.except) ? first.except.join(' ') : '')
+  const [percent, setPercent] = useState(String(first.price_percent ?? '120'))
+  const [action, setAction] = useState(String(first.action ?? 'propose'))
+  const [reason, setReason] = useState('')
+  const change = useChange(props)
+  const rule = {
+    ...first,
+    ...{ match: match.trim(), except: except.split(/\s+/).filter(Boolean), price_percent: percent.trim(), action },
+  }
+  const rules = match.trim() === '' ? further : [rule, ...further]
+  const settings = { ...others, ...(rules.length > 0 && { model_rules: rules }) }
+  return (
+    <FormDialog
+      title={`New models of ${provider.name}`}
+      action="Save"
+      sending={change}
+      onSubmit={() => change.mutate({ settings, reason })}
+      onClose={onClose}
+    >
+      <TextInput
+        label="Models"
+        description="* stands for any text: openai/*. The server is asked every hour. Empty: no rule."
+        value={match}
+        onChange={event => setMatch(event.currentTarget.value)}
+      />
+      <TextInput
+        label="Except"
+        description="Patterns, separated by blanks: *-preview *-beta"
+        value={except}
+        onChange={event => setExcept(event.currentTarget.value)}
+      />
+      <TextInput
+        label="Price, percent of the list price"
+        description="A model without a known list price is never sold."
+        inputMode="numeric"
+        required
+        value={percent}
+        onChange={event => setPercent(event.currentTarget.value)}
+      />
+      <NativeSelect
+        label="A new model"
+        value={action}
+        onChange={event => setAction(event.currentTarget.value)}
+        data={[
+          { value: 'propose', label: 'is proposed here' },
+          { value: 'apply', label: 'is sold at once' },
+        ]}
+      />
+      {further.length > 0 && <p className={styles.hint}>Further rules are under “Settings”.</p>}
       <ReasonInput value={reason} onChange={setReason} />
     </FormDialog>
   )

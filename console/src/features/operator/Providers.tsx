@@ -28,6 +28,7 @@ const dialogs = fromGateway(() => import('./ProviderDialogs.tsx'))
 const ProviderModelsDialog = lazy(async () => ({ default: (await dialogs()).ProviderModelsDialog }))
 const ProviderKeyDialog = lazy(async () => ({ default: (await dialogs()).ProviderKeyDialog }))
 const ProviderBudgetDialog = lazy(async () => ({ default: (await dialogs()).ProviderBudgetDialog }))
+const ProviderRulesDialog = lazy(async () => ({ default: (await dialogs()).ProviderRulesDialog }))
 const ProviderSettingsDialog = lazy(async () => ({ default: (await dialogs()).ProviderSettingsDialog }))
 
 type ShownModel = ShownProvider['models'][number]
@@ -64,7 +65,7 @@ export function Providers() {
   )
 }
 
-type Asked = 'switch' | 'remove' | 'key' | 'models' | 'budget' | 'settings' | ShownModel
+type Asked = 'switch' | 'remove' | 'key' | 'models' | 'budget' | 'rules' | 'settings' | ShownModel
 
 function ProviderPanel({ provider }: { provider: ShownProvider }) {
   const { name, title, origin, kind, base_url, is_enabled, problem, changed_at, reason, version, models } = provider
@@ -79,6 +80,9 @@ function ProviderPanel({ provider }: { provider: ShownProvider }) {
           <span className={styles.buttons}>
             <Button size="xs" variant="default" onClick={() => setAsked('models')}>
               Models and prices
+            </Button>
+            <Button size="xs" variant="default" onClick={() => setAsked('rules')}>
+              New models
             </Button>
             <Button size="xs" variant="default" onClick={() => setAsked('budget')}>
               Budget and weight
@@ -112,6 +116,19 @@ function ProviderPanel({ provider }: { provider: ShownProvider }) {
         Costs you {chargeText(provider.spent_this_month_usd)} this month
         {provider.monthly_budget_usd !== null && ` of a budget of ${chargeText(provider.monthly_budget_usd)}`}.
       </p>
+      {provider.ask_problem !== null && (
+        <State state="warn">{`not asked for new models: ${provider.ask_problem}`}</State>
+      )}
+      {provider.proposed_models.length > 0 && (
+        <p className={styles.hint}>
+          {plural(provider.proposed_models.length, 'new model')} by its rules:{' '}
+          {provider.proposed_models
+            .slice(0, 5)
+            .map(({ id }) => id)
+            .join(', ')}
+          {provider.proposed_models.length > 5 && ', …'}. Choose under “Models and prices” what you sell.
+        </p>
+      )}
       {provider.is_budget_spent && (
         <State state="danger">its budget is spent: no request goes here until next month or a higher budget</State>
       )}
@@ -121,6 +138,7 @@ function ProviderPanel({ provider }: { provider: ShownProvider }) {
       <Suspense>
         {asked === 'models' && <ProviderModelsDialog provider={provider} onClose={close} />}
         {asked === 'key' && <ProviderKeyDialog provider={provider} onClose={close} />}
+        {asked === 'rules' && <ProviderRulesDialog provider={provider} onClose={close} />}
         {asked === 'budget' && <ProviderBudgetDialog provider={provider} onClose={close} />}
         {asked === 'settings' && <ProviderSettingsDialog provider={provider} onClose={close} />}
       </Suspense>

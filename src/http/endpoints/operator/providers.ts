@@ -4,6 +4,7 @@ import type { OperatorProviderService } from '../../../operator/providers.ts'
 import {
   operatorProviders,
   parseAskedProvider,
+  parseModelRefresh,
   parseNewProvider,
   parseProviderChange,
   parseProviderRemoval,
@@ -11,6 +12,7 @@ import {
   parseTriedProvider,
   providerPresetList,
   providerTrial,
+  refreshedModels,
   servedModels,
   writtenProvider,
 } from '../../../wire/api/operator/providers.ts'
@@ -81,6 +83,20 @@ export function operatorProviderEndpoints(
       async context => {
         const order = parseProviderRemoval(await bodyOf(deps, context.request))
         return providers.remove(actorOf(deps, context), nameOf(context.request), order)
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'providers/:name/refresh',
+      {
+        scope: 'settings',
+        summary: 'Look for new models of a provider',
+        schema: refreshedModels,
+        needsConfirmation: true,
+      },
+      async context => {
+        parseModelRefresh(await bodyOf(deps, context.request))
+        return providers.refreshModels(actorOf(deps, context), nameOf(context.request))
       },
     ),
     operatorEndpoint(

@@ -17,13 +17,19 @@ export interface Provider {
   /** Why the current version was made, and when. */
   readonly reason: string
   readonly changedAt: Date
+  /** New models that its rules name and that wait for an operator, as entries of `models`. */
+  readonly proposedModels: readonly JsonObject[]
+  /** When its server was last asked for new models, and why it did not answer. */
+  readonly askedAt: Date | null
+  readonly askProblem: string | null
 }
 
 /** Turns an entry of `endpoints` into offers as if the file had it. Throws SupplyError that names each wrong key. */
 export type ReadEndpoint = (entry: JsonObject) => readonly Offer[]
 
 const SELECT_PROVIDERS = `
-  SELECT p.name, p.version, v.settings, p.secrets_sealed AS "secretsSealed", v.reason, v.at AS "changedAt"
+  SELECT p.name, p.version, v.settings, p.secrets_sealed AS "secretsSealed", v.reason, v.at AS "changedAt",
+    p.proposed_models AS "proposedModels", p.asked_at AS "askedAt", p.ask_problem AS "askProblem"
     FROM provider p JOIN provider_version v USING (name, version)`
 
 /** Returns the providers that were not removed, by name. */

@@ -39,6 +39,11 @@ export const operatorProviders = z
           .describe('What it has charged since the month began (UTC), by `cost_per_million_usd`, else by the price.'),
         monthly_budget_usd: z.number().nullable().describe('Null: none.'),
         is_budget_spent: z.boolean().describe('It gets no requests until the month or a higher budget comes.'),
+        proposed_models: z
+          .array(z.object({ id: z.string(), entry: settings }))
+          .describe('New models that its `model_rules` name and that wait for an operator.'),
+        asked_at: z.string().nullable().describe('When its server was last asked for new models.'),
+        ask_problem: z.string().nullable().describe('Why it did not answer.'),
         models: z.array(
           z.object({
             id: z.string(),
@@ -94,6 +99,14 @@ export const servedModels = z
   .meta({ id: 'ServedModels' })
 export type ServedModels = z.infer<typeof servedModels>
 
+export const refreshedModels = z
+  .object({
+    applied: z.array(z.string()).describe('Sold from now on.'),
+    proposed: z.array(z.string()).describe('Waiting for an operator.'),
+  })
+  .meta({ id: 'RefreshedModels' })
+export type RefreshedModels = z.infer<typeof refreshedModels>
+
 export const providerTrial = z
   .object({
     problem: z.string().nullable().describe('Null: the model answered.'),
@@ -144,6 +157,7 @@ const askedProvider = z.strictObject(
   { name: z.string({ error: nameText }).optional(), settings: settingsBody, secrets: secretsBody },
   object,
 )
+const refresh = z.strictObject({}, object)
 const triedProvider = askedProvider.extend({ model: modelId })
 
 // Each throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`. Whoever gets the settings checks them.
@@ -152,4 +166,5 @@ export const parseProviderChange = (body: Buffer) => parseStrictBody(body, chang
 export const parseProviderRemoval = (body: Buffer) => parseStrictBody(body, removedProvider, 'a removal of a provider')
 export const parseProviderSwitch = (body: Buffer) => parseStrictBody(body, switchedProvider, 'a switch of a provider')
 export const parseAskedProvider = (body: Buffer) => parseStrictBody(body, askedProvider, 'a server to ask')
+export const parseModelRefresh = (body: Buffer) => parseStrictBody(body, refresh, 'a refresh of models')
 export const parseTriedProvider = (body: Buffer) => parseStrictBody(body, triedProvider, 'a trial of a model')
