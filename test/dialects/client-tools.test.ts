@@ -318,6 +318,54 @@ function expectCall(call: JsonObject, expected: JsonObject): void {
   }
 }
 
+describe.each(servers)('a shell with a function of its name at a server of %s', server => {
+  const input = [
+    { role: 'user', content: 'Look.' },
+    { type: 'shell_call', call_id: 'call_1', status: 'completed', action: { commands: ['ls'] } },
+    { type: 'shell_call_output', call_id: 'call_1', output: [] },
+    { type: 'function_call', call_id: 'call_2', name: 'shell', arguments: '{"at":"sea"}' },
+    { type: 'function_call_output', call_id: 'call_2', output: 'a ship' },
+  ]
+  const parameters = { type: 'object', properties: { at: { type: 'string' } } }
+  const tools = [{ type: 'shell' }, { type: 'function', name: 'shell', parameters }]
+  const request = { model: 'm', input, tools, tool_choice: { type: 'shell' } }
+  const job = crossingClients.responses.job({ ...request, stream: false })
+  const usage = { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 }
+
+  it('is another function', () => {
+    const { body, reader } = ask(job, offerFor(server))
+    if (server === 'responses') {
+      expect(body.tools).toMatchObject(tools)
+      const call = { type: 'shell_call', call_id: 'call_3', status: 'completed', action: { commands: ['pwd'] } }
+      const [got] = callsIn.responses(
+        JSON.parse(crossingClients.responses.whole(wholeAnswer(server, reader, nativeAnswer(call).whole), usage, job)),
+      )
+      expect(got).toMatchObject({ type: 'shell_call', action: { commands: ['pwd'] } })
+    } else {
+      const functions = functionsIn(body)
+      expect([...functions.keys()].sort()).toEqual(['shell', 'shell_tool'])
+      expect(functions.get('shell')!.properties).toHaveProperty('at')
+      expect(functions.get('shell_tool')!.properties).toHaveProperty('commands')
+      expect(JSON.stringify(body.tool_choice ?? body.toolConfig)).toContain('"shell_tool"')
+      // Both earlier calls keep their functions.
+      const text = JSON.stringify(body.messages ?? body.contents)
+      expect(text.indexOf('"shell_tool"')).toBeLessThan(text.indexOf('"shell"'))
+      expect(text.indexOf('"shell_tool"')).toBeGreaterThan(0)
+    }
+    for (const [name, args, expected] of [
+      ...(server === 'responses' ? [] : [['shell_tool', { commands: ['pwd'] }, { type: 'shell_call' }] as const]),
+      ['shell', { at: 'sea' }, { type: 'function_call', name: 'shell', arguments: '{"at":"sea"}' }] as const,
+    ]) {
+      const answer = { calls: [{ id: 'call_9', name, args }] }
+      const whole = crossingClients.responses.whole(wholeAnswer(server, reader, answer), usage, job)
+      expect(callsIn.responses(JSON.parse(whole))[0]).toMatchObject(expected)
+      const streamed = crossingClients.responses.job({ ...request, stream: true })
+      const text = streams(streamed, 'responses', streamParts(server, ask(streamed, offerFor(server)).reader, answer))
+      expect(text).toContain(`"type":"${expected.type}"`)
+    }
+  })
+})
+
 describe('a tool of a client', () => {
   it.each<[string, keyof typeof cases, JsonObject]>([
     ['shell', 'responses', { type: 'shell', environment: { type: 'container_auto' } }],

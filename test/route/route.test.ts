@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { ServiceTier } from '../../src/base/domain/chat-job.ts'
+import type { ServiceTier, SourceRequest } from '../../src/base/domain/chat-job.ts'
+import type { Dialect } from '../../src/base/domain/conversation.ts'
 import type { Ticket } from '../../src/base/domain/handoff.ts'
 import type { Offer } from '../../src/base/domain/offer.ts'
 import { type RouteView, route, routingNote } from '../../src/request/route/route.ts'
@@ -62,6 +63,38 @@ test.each<ServiceTier>(['balanced', 'fastest'])(
     expect(firsts([priced('usual', 1), priced('dear', 5, { weight: 100 })], 'balanced')).toEqual({ usual: 2_000 })
   },
 )
+
+test('offers that know the tools of the client come first among those of comparable price', () => {
+  const source = {
+    dialect: 'messages',
+    body: {},
+    conversation: () => ({}),
+    hasKnownTools: true,
+  } as unknown as SourceRequest
+  const speaking = (name: string, perMillion: number, speaks?: readonly Dialect[]) => ({
+    ...offerOf({
+      name,
+      kind: 'cloud',
+      price: { inputPicoPerToken: BigInt(perMillion), outputPicoPerToken: BigInt(perMillion) },
+    }),
+    ...(speaks && { speaks }),
+  })
+  const offers = [
+    offerOf({ name: 'own', price: { inputPicoPerToken: 1n, outputPicoPerToken: 1n } }),
+    speaking('chat', 1),
+    speaking('native', 1, ['chat', 'messages']),
+    speaking('expensive', 50, ['messages']),
+  ]
+  for (const serviceTier of ['cheapest', 'balanced', 'fastest'] as const) {
+    const orderOf = (asked: SourceRequest | undefined) => {
+      const job = jobOf({ constraints: { serviceTier }, ...(asked && { source: asked }) })
+      return route(ticketOf(offers), job, { health: healthOf() }, () => 0.5).offers.map(({ endpoint }) => endpoint.name)
+    }
+    expect(orderOf(source)[0]).toBe('native')
+    expect(orderOf(source).at(-1)).toBe('expensive')
+    if (serviceTier !== 'cheapest') expect(orderOf({ ...source, hasKnownTools: undefined! })[0]).toBe('own')
+  }
+})
 
 test('balanced: local servers count as fully trusted', () => {
   const own = offerOf({ name: 'own', price: { inputPicoPerToken: 1n, outputPicoPerToken: 1n } })

@@ -157,6 +157,8 @@ export interface SourceRequest {
   readonly nativePart?: string
   /** The type of a tool that returns pictures, for the refusal: the model must read images. */
   readonly pictureTool?: string
+  /** The request has tools that models of its dialect know without a definition. Others get functions. */
+  readonly hasKnownTools?: true
   /** What only servers of the same dialect can get, as receipts name it. Absent: nothing. */
   readonly ownFields?: readonly string[]
   /** Translates the request for servers of other dialects, at the first call. */

@@ -53,7 +53,7 @@ export interface RankedPlan extends Plan {
  * Orders the eligible offers of a ticket. Pure: the same ticket, view and random numbers give the same plan.
  * Models keep the order of the ticket; `auto` stands for one pool of models, or for the models in the order of
  * `view.auto`. Within a model, offers of comparable price come first, then more expensive ones: see `priceBands`. Among
- * them, local and hoster offers are ranked by the service tier, followed by cloud offers (or together with them when
+ * them, those that speak the client's dialect come first if it has tools of its own; local and hoster offers are ranked by the service tier, followed by cloud offers (or together with them when
  * `cloudCompetes`). Offers that may cut the answer short come after these, and then newcomers. Ejected offers, eligible
  * only as a last resort, come at the very end, shortest ejection first.
  *
@@ -76,6 +76,7 @@ export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () 
   const rankPrices = (part: readonly Rank[]) =>
     priceBands(part, serviceTier, priceLimits)
       .flatMap(band => splitLopsided(band, rank => fullCostPicos(rank, ticket, job), serviceTier, priceLimits))
+      .flatMap(band => splitNative(band, job))
       .flatMap(splitKinds)
       .flatMap(rankPool)
   const rankPart = (part: readonly Rank[]) => {
@@ -189,11 +190,25 @@ function groupByModel(
   return { groups, auto: note }
 }
 
+/**
+ * Models are trained on the tools of their vendor, and elsewhere these become functions. So of comparable prices, offers
+ * that speak the client's dialect come first if the request has such tools.
+ */
+function splitNative(band: readonly Rank[], { source, constraints }: ChatJob): readonly (readonly Rank[])[] {
+  if (!source?.hasKnownTools) return [band]
+  const split = (part: readonly Rank[]) =>
+    partition(part, ({ offer }) => offer.speaks?.includes(source.dialect) === true)
+  if (constraints.serviceTier !== 'cheapest') return split(band)
+  // It promises the order of prices, so only equal ones are comparable.
+  const costs = [...new Set(band.map(({ costPicos }) => costPicos))].toSorted(compare)
+  return costs.flatMap(cost => split(band.filter(({ costPicos }) => costPicos === cost)))
+}
+
 const isEjected = ({ state }: Rank) => state === 'ejected'
 const isShort = (rank: Rank) => rank.isShort
 const isHeldBack = (rank: Rank) => rank.isHeldBack
 const isNewcomer = ({ newcomer }: Rank) => newcomer !== 'none'
-const compare = <T extends number | string>(a: T, b: T) => (a < b ? -1 : a > b ? 1 : 0)
+const compare = <T extends number | string | bigint>(a: T, b: T) => (a < b ? -1 : a > b ? 1 : 0)
 const by =
   <T>(key: (item: T) => number) =>
   (a: T, b: T) =>

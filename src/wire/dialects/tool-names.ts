@@ -39,15 +39,28 @@ export class ToolNames {
       // A tool without a namespace keeps its name if another one flattens to the same.
       if (namespace !== undefined && this.#tools.has(flat)) continue
       const named = { kind, name, ...(namespace !== undefined && { namespace }) }
-      this.#tools.set(flat, clientTool === undefined ? named : { ...named, clientTool })
+      if (clientTool === undefined) {
+        this.#tools.set(flat, named)
+        continue
+      }
+      this.#tools.set(flat, { ...named, clientTool })
+      this.#tools.set(clientCallName(clientTool.replace('_use_preview', '')), { ...named, clientTool })
     }
   }
 
   /** Returns the tool that an upstream calls by its flat name. A name that no tool has stays as it is. */
   named(sentName: string): NamedTool {
     const flatName = this.#flatNames.get(sentName) ?? sentName
-    return this.#tools.get(flatName) ?? { kind: 'function', name: flatName }
+    return this.#tools.get(flatName) ?? { kind: 'function', name: flatName.replace(/^#/, '') }
   }
+}
+
+/**
+ * Returns the name of a call of a tool that models know without a definition, when the server speaks the client's
+ * dialect. No function has such a name.
+ */
+export function clientCallName(tool: string): string {
+  return `#${tool}`
 }
 
 /** Returns the name of a tool for an upstream without namespaces: at most 64 characters. */

@@ -240,7 +240,7 @@ export function chatJobOf(
   }
   const conversation = request.conversation()
   const nativePart = request.nativePart ?? firstNativePart(conversation)
-  const { pictureTool } = request
+  const { pictureTool, hasKnownTools } = request
   const chatBody = conversationToChat({ ...conversation, turns: conversation.turns.map(withoutSystem) }, chatServer)
   const { effort } = conversation.reasoning
   if (effort !== null) chatBody.reasoning_effort = commonEfforts[effort] ?? effort
@@ -259,6 +259,7 @@ export function chatJobOf(
       ...((isNativeOnly || nativePart !== null) && { isNativeOnly: true as const }),
       ...(nativePart !== null && { nativePart }),
       ...(pictureTool !== undefined && { pictureTool }),
+      ...(hasKnownTools && { hasKnownTools }),
       conversation: () => conversation,
     },
   }

@@ -124,7 +124,7 @@ function readRequest(parsed: JsonObject, { model, stream }: RequestTarget): Gemi
       ]),
     },
     ...(isNativeOnly && { nativePart: 'computerUse' }),
-    ...(computerUse !== null && { pictureTool: 'computerUse' }),
+    ...(computerUse !== null && { pictureTool: 'computerUse', hasKnownTools: true as const }),
     body: {
       ...(config.thinkingConfig && { thinkingConfig: camelKeys(config.thinkingConfig) }),
       ...(enumSchema && { enumSchema }),

@@ -23,14 +23,22 @@ export function readTool(tool: JsonObject): Tool[] {
   ]
 }
 
-/** Returns the types of tools that a refusal names. */
-export function namedTools(tools: readonly JsonObject[]): Pick<SourceRequest, 'nativePart' | 'pictureTool'> {
+/** Returns what routing and refusals need to know of the tools. */
+export function namedTools(
+  tools: readonly JsonObject[],
+): Pick<SourceRequest, 'nativePart' | 'pictureTool' | 'hasKnownTools'> {
   const firstOf = (kind: MessagesToolKind) => tools.find(tool => messagesToolKind(tool) === kind)?.type
   const [native, picture] = [firstOf('native'), firstOf('computer')]
   return {
     ...(typeof native === 'string' && { nativePart: native.slice(0, 64) }),
     ...(typeof picture === 'string' && { pictureTool: picture }),
+    ...(tools.some(isKnownTool) && { hasKnownTools: true }),
   }
+}
+
+function isKnownTool(tool: JsonObject): boolean {
+  const kind = messagesToolKind(tool)
+  return kind !== 'function' && kind !== 'search'
 }
 
 /** The tools that Anthropic's models know without a definition, for models that were not trained on them. */

@@ -1,5 +1,6 @@
 import type { AnswerEvent } from '../../../base/domain/answer-event.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import { clientCallName } from '../tool-names.ts'
 import { functionCallOf, isClientCall } from './client-tools.ts'
 import { movedAnnotation, textLength } from './output-part.ts'
 
@@ -37,7 +38,7 @@ export function callStart(item: JsonObject): AnswerEvent {
   return {
     kind: 'tool_start',
     id: text(item.call_id) || text(item.id),
-    name: isClientCall(item) ? functionCallOf(item).name : text(item.name),
+    name: isClientCall(item) ? clientCallName(functionCallOf(item).name) : text(item.name),
     ...(typeof namespace === 'string' && { namespace }),
     toolKind: item.type === 'custom_tool_call' ? 'custom' : 'function',
   }

@@ -34,7 +34,7 @@ export function readInput(input: unknown, tools: ToolList): ReadInput {
   if (reader.turns.length === 0 && reader.system.length === 0) {
     throw invalidField('input', 'a string or an array of items with at least one message', input)
   }
-  return { system: reader.system, turns: reader.turns, itemCount: input.length }
+  return { system: reader.system, turns: reader.namedTurns(), itemCount: input.length }
 }
 
 class InputReader {
@@ -43,6 +43,8 @@ class InputReader {
   readonly #tools: ToolList
   /** The calls of `local_shell`, by the ids of their items: results may name either. */
   readonly #localCalls = new Map<unknown, string>()
+  /** The calls of tools that models know without a definition. */
+  readonly #clientCalls = new Set<Part>()
 
   constructor(tools: ToolList) {
     this.#tools = tools
@@ -86,7 +88,7 @@ class InputReader {
       case 'apply_patch_call':
       case 'computer_call':
         if (type === 'local_shell_call') this.#localCalls.set(item.id, callIdOf(item))
-        this.add('assistant', [clientToolCall(item)])
+        this.#addClientCall(item)
         return
       case 'local_shell_call_output':
       case 'shell_call_output':
@@ -112,6 +114,22 @@ class InputReader {
         // An item of a tool that a server ran, or of a newer API.
         this.add('assistant', [{ kind: 'opaque', dialect: 'responses', json: item }])
     }
+  }
+
+  #addClientCall(item: JsonObject): void {
+    const call = clientToolCall(item)
+    this.#clientCalls.add(call)
+    this.add('assistant', [call])
+  }
+
+  /** The name of a call depends on all tools, and items bring further ones. */
+  namedTurns(): Turn[] {
+    if (this.#clientCalls.size === 0) return this.turns
+    const named = (part: Part): Part =>
+      part.kind === 'tool_call' && this.#clientCalls.has(part)
+        ? { ...part, name: this.#tools.clientToolName(part.name) }
+        : part
+    return this.turns.map(({ role, parts }) => ({ role, parts: parts.map(named) }))
   }
 
   #readMessage({ role, content }: { role: string; content: string | ContentPart[] }): void {

@@ -18,7 +18,16 @@ export class ToolList {
   readonly #tools = new Map<string, Tool>()
 
   get tools(): Tool[] {
-    return [...this.#tools.values()]
+    return [...this.#tools.values()].map(tool =>
+      tool.clientTool === undefined ? tool : { ...tool, name: this.clientToolName(tool.name) },
+    )
+  }
+
+  /** Returns the name of the function for a tool that models know without a definition: a free one. */
+  clientToolName(name: string): string {
+    let free = name
+    while (this.#tools.has(keyOf({ name: free }))) free += '_tool'
+    return free
   }
 
   /** Adds a list of tools, the field `param` of the body. */
@@ -75,8 +84,12 @@ export class ToolList {
   }
 
   #set(tool: Tool): void {
-    this.#tools.set(JSON.stringify([tool.namespace, tool.name]), tool)
+    this.#tools.set(keyOf(tool), tool)
   }
+}
+
+function keyOf({ namespace, name, clientTool }: Pick<Tool, 'namespace' | 'name' | 'clientTool'>): string {
+  return JSON.stringify([namespace, name, clientTool !== undefined])
 }
 
 /**
@@ -95,8 +108,8 @@ export function readToolChoice(choice: unknown, list: ToolList): { choice: ToolC
   if (!isJsonObject(choice)) throw invalidField('tool_choice', 'none, auto, required or an object', choice)
   const { type } = choice
   if (typeof type !== 'string') throw invalidField('tool_choice.type', 'function, custom or allowed_tools', type)
-  if (type === 'allowed_tools') return allowedTools(choice, tools)
-  const ownName = type === TOOL_SEARCH ? TOOL_SEARCH : clientToolName(type)
+  if (type === 'allowed_tools') return allowedTools(choice, list)
+  const ownName = type === TOOL_SEARCH ? TOOL_SEARCH : clientNameOf(type, list)
   if (list.hostedTypes.has(type) || (type !== 'function' && type !== 'custom' && ownName === null)) {
     throw hostedTool(type.slice(0, 64))
   }
@@ -107,13 +120,14 @@ export function readToolChoice(choice: unknown, list: ToolList): { choice: ToolC
   return { choice: { kind: 'only', name: tool.name, ...(namespace !== undefined && { namespace }) }, tools }
 }
 
-function allowedTools(choice: JsonObject, tools: readonly Tool[]): { choice: ToolChoice; tools: readonly Tool[] } {
+function allowedTools(choice: JsonObject, list: ToolList): { choice: ToolChoice; tools: readonly Tool[] } {
+  const { tools } = list
   if (!Array.isArray(choice.tools)) throw invalidField('tool_choice.tools', 'an array of tools', choice.tools)
   /** Names without a namespace allow the tools of all namespaces. */
   const names = new Set<unknown>()
   const namesInSpaces = new Set<string>()
   for (const { type, name, namespace } of choice.tools.filter(isJsonObject)) {
-    const allowed = type === TOOL_SEARCH ? TOOL_SEARCH : (clientToolName(type) ?? name)
+    const allowed = type === TOOL_SEARCH ? TOOL_SEARCH : (clientNameOf(type, list) ?? name)
     if (namespace === undefined) names.add(allowed)
     else namesInSpaces.add(JSON.stringify([namespace, allowed]))
   }
@@ -124,6 +138,11 @@ function allowedTools(choice: JsonObject, tools: readonly Tool[]): { choice: Too
   if (choice.mode !== 'required') return { choice: { kind: 'auto' }, tools: remaining }
   if (remaining.length === 0) throw invalidField('tool_choice.tools', 'tools of this request', choice.tools)
   return { choice: { kind: 'must' }, tools: remaining }
+}
+
+function clientNameOf(type: unknown, list: ToolList): string | null {
+  const name = clientToolName(type)
+  return name === null ? null : list.clientToolName(name)
 }
 
 function hostedTool(type: string): ApiError {

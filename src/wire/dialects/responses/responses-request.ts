@@ -74,6 +74,7 @@ export function readResponsesRequest(input: JsonObject): ResponsesRequest {
     body: forward,
     ownFields,
     ...(pictureTool !== undefined && { pictureTool }),
+    ...(conversation.tools.some(({ clientTool }) => clientTool !== undefined) && { hasKnownTools: true as const }),
     conversation: () => conversation,
     settings: responseSettings(input, conversation, tools.hasToolSearch),
   }
