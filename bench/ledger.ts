@@ -125,6 +125,8 @@ async function admitAndSettle(customerId: string): Promise<void> {
     parts: null,
     reasoningTokens: null,
     priceVersion: null,
+    priceGroup: null,
+    upstreamCostNanos: null,
     holdNanos: HOLD_NANOS,
     costNanos: 45_000n,
     hosterShareNanos: 36_000n,

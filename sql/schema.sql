@@ -254,13 +254,16 @@ CREATE TABLE customer (
   deleted_at timestamp with time zone,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   shares_requests boolean NOT NULL DEFAULT false,
+  price_group text,
   CONSTRAINT customer_pkey PRIMARY KEY (customer_id),
+  CONSTRAINT customer_price_group_fkey FOREIGN KEY (price_group) REFERENCES price_group(name),
   CONSTRAINT customer_daily_spend_cap_nanos_check CHECK ((daily_spend_cap_nanos >= 0)),
   CONSTRAINT customer_requests_per_day_check CHECK ((requests_per_day > 0)),
   CONSTRAINT customer_requests_per_minute_check CHECK ((requests_per_minute > 0))
 );
 CREATE INDEX customer_created ON customer USING btree (created_at, customer_id);
 CREATE UNIQUE INDEX customer_email ON customer USING btree (lower(email));
+CREATE INDEX customer_price_group ON customer USING btree (price_group) WHERE (price_group IS NOT NULL);
 
 CREATE TABLE customer_change (
   customer_id uuid NOT NULL,
@@ -278,6 +281,21 @@ CREATE TABLE day_spend (
   CONSTRAINT day_spend_pkey PRIMARY KEY (customer_id, day),
   CONSTRAINT day_spend_spent_nanos_check CHECK ((spent_nanos >= 0))
 );
+
+CREATE TABLE endpoint_day (
+  day date NOT NULL,
+  endpoint_id text NOT NULL,
+  model_id text NOT NULL,
+  provider text NOT NULL,
+  node_shard smallint NOT NULL,
+  requests bigint NOT NULL,
+  cost_nanos bigint NOT NULL,
+  hoster_share_nanos bigint NOT NULL,
+  fee_nanos bigint NOT NULL,
+  upstream_cost_nanos bigint NOT NULL,
+  costed_nanos bigint NOT NULL,
+  CONSTRAINT endpoint_day_pkey PRIMARY KEY (day, endpoint_id, model_id, provider, node_shard)
+) WITH (fillfactor=70);
 
 CREATE TABLE gateway_role (
   name name NOT NULL,
@@ -1305,6 +1323,8 @@ CREATE TABLE platform_day (
   hoster_share_nanos bigint NOT NULL,
   fee_nanos bigint NOT NULL,
   latency_ms_sum bigint NOT NULL,
+  upstream_cost_nanos bigint NOT NULL DEFAULT 0,
+  costed_nanos bigint NOT NULL DEFAULT 0,
   CONSTRAINT platform_day_pkey PRIMARY KEY (day, model_id, provider)
 );
 
@@ -1318,6 +1338,27 @@ CREATE TABLE platform_money_day (
   paid_nanos bigint NOT NULL DEFAULT 0,
   reversed_nanos bigint NOT NULL DEFAULT 0,
   CONSTRAINT platform_money_day_pkey PRIMARY KEY (day)
+);
+
+CREATE TABLE price_group (
+  name text NOT NULL,
+  version integer NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT price_group_pkey PRIMARY KEY (name),
+  CONSTRAINT price_group_name_check CHECK ((name ~ '^[a-z0-9][a-z0-9._-]{0,62}$'::text)),
+  CONSTRAINT price_group_version_check CHECK ((version > 0))
+);
+
+CREATE TABLE price_group_version (
+  name text NOT NULL,
+  version integer NOT NULL,
+  rules jsonb,
+  reason text NOT NULL,
+  at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT price_group_version_pkey PRIMARY KEY (name, version),
+  CONSTRAINT price_group_version_name_fkey FOREIGN KEY (name) REFERENCES price_group(name),
+  CONSTRAINT price_group_version_rules_check CHECK ((jsonb_typeof(rules) = 'object'::text)),
+  CONSTRAINT price_group_version_version_check CHECK ((version > 0))
 );
 
 CREATE TABLE promotion_day (
@@ -1530,6 +1571,13 @@ CREATE TABLE signup_credit (
 );
 CREATE INDEX signup_credit_time ON signup_credit USING btree (granted_at);
 
+CREATE TABLE tier_price_group (
+  account_tier text NOT NULL,
+  price_group text NOT NULL,
+  CONSTRAINT tier_price_group_pkey PRIMARY KEY (account_tier),
+  CONSTRAINT tier_price_group_price_group_fkey FOREIGN KEY (price_group) REFERENCES price_group(name)
+);
+
 CREATE TABLE trial (
   tx_id bigint NOT NULL,
   CONSTRAINT trial_tx_id_fkey FOREIGN KEY (tx_id) REFERENCES ledger_tx(tx_id) DEFERRABLE INITIALLY DEFERRED
@@ -1577,7 +1625,9 @@ CREATE TABLE usage_closing (
   cached_tokens bigint NOT NULL DEFAULT 0,
   label text,
   member_id uuid,
-  member_window date
+  member_window date,
+  upstream_cost_nanos bigint NOT NULL DEFAULT 0,
+  costed_nanos bigint NOT NULL DEFAULT 0
 );
 CREATE INDEX usage_closing_block ON usage_closing USING btree (tx_block);
 CREATE INDEX usage_closing_customer ON usage_closing USING btree (customer_id, day);
@@ -1598,6 +1648,8 @@ CREATE TABLE usage_day (
   fee_nanos bigint NOT NULL,
   latency_ms_sum bigint NOT NULL,
   cached_tokens bigint NOT NULL DEFAULT 0,
+  upstream_cost_nanos bigint NOT NULL DEFAULT 0,
+  costed_nanos bigint NOT NULL DEFAULT 0,
   CONSTRAINT usage_day_pkey PRIMARY KEY (customer_id, day, model_id, provider, node_shard)
 ) WITH (fillfactor=70);
 CREATE INDEX usage_day_day ON usage_day USING btree (day);
@@ -1645,6 +1697,9 @@ CREATE TABLE usage_event (
   label text,
   member_id uuid,
   member_window date,
+  price_group text,
+  price_group_version integer,
+  upstream_cost_nanos bigint,
   CONSTRAINT usage_event_pkey PRIMARY KEY (customer_id, request_id),
   CONSTRAINT usage_event_check CHECK (((cost_nanos >= 0) AND (cost_nanos <= hold_nanos))),
   CONSTRAINT usage_event_check1 CHECK ((cost_nanos = (hoster_share_nanos + fee_nanos))),
@@ -1705,7 +1760,10 @@ CREATE TABLE usage_frozen (
   other_parts json,
   label text,
   member_id uuid,
-  member_window date
+  member_window date,
+  price_group text,
+  price_group_version integer,
+  upstream_cost_nanos bigint
 ) PARTITION BY RANGE (request_id);
 
 CREATE TABLE usage_hour (
@@ -1898,7 +1956,9 @@ CREATE TYPE settled_request AS (
   fee bigint,
   latency_ms integer,
   cached_tokens integer,
-  label text
+  label text,
+  endpoint text,
+  upstream_cost bigint
 );
 
 CREATE TYPE settled_sum AS (
@@ -1919,7 +1979,10 @@ CREATE TYPE settled_sum AS (
   fee bigint,
   latency_ms_sum bigint,
   cached_tokens bigint,
-  label text
+  label text,
+  endpoint text,
+  upstream_cost bigint,
+  costed bigint
 );
 
 CREATE TYPE settlement_asked AS (
@@ -1961,7 +2024,10 @@ CREATE TYPE settlement_asked AS (
   cache_write_price bigint,
   reasoning_tokens integer,
   other_parts json,
-  label text
+  label text,
+  price_group text,
+  price_group_version integer,
+  upstream_cost bigint
 );
 
 CREATE TYPE spend_budget AS (

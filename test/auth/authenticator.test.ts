@@ -7,6 +7,7 @@ import { mintApiKey } from '../../src/identity/auth/api-key.ts'
 import { createAuthenticator } from '../../src/identity/auth/authenticator.ts'
 import { findKeys, issueKey, listKeys, revokeKey } from '../../src/identity/auth/keys.ts'
 import { addCustomer, findCustomer, promoteAccountTier, setAccountTier } from '../../src/money/accounts/customers.ts'
+import { createPriceGroupReader } from '../../src/money/accounts/price-groups.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
@@ -45,6 +46,7 @@ function authenticatorUnderTest(sql: Sql = database.pool) {
     sql: counted,
     clock: { epochMs: () => nowMs, monotonicMs: () => nowMs },
     limitsOf: tier => tiers[tier]!,
+    findPrices: createPriceGroupReader(counted),
     onAccessChange: added => {
       listener = added
       return () => {}

@@ -6,6 +6,7 @@ import { createAuthenticator } from '../../src/identity/auth/authenticator.ts'
 import { activateHoster } from '../../src/market/marketplace/operate-hoster.ts'
 import { addHoster } from '../../src/market/supply/hosters/add-hoster.ts'
 import { createCustomer } from '../../src/money/accounts/customers.ts'
+import { createPriceGroupReader } from '../../src/money/accounts/price-groups.ts'
 import { audit } from '../../src/money/ledger/audit/audit.ts'
 import { announce } from '../../src/start/announce.ts'
 import { limitsOfTier, loadConfig } from '../../src/start/config/config.ts'
@@ -36,6 +37,7 @@ test('among concurrent starts, one creates operator, customer, credit and a work
       sql: pool,
       clock: systemClock,
       limitsOf: tier => limitsOfTier(config, tier),
+      findPrices: createPriceGroupReader(pool),
       onAccessChange: () => () => {},
     })
     const caller = await authenticator.authenticate(['Authorization', `Bearer ${created!.apiKey}`])

@@ -9,7 +9,7 @@ const receipt = (change: Partial<Receipt>, tokens: Partial<Receipt['tokens']> = 
   cost_usd: 0.0000169,
   written_off_usd: 0,
   price: {
-    ...{ version: null, input_usd_per_million: 0.1, output_usd_per_million: 0.4 },
+    ...{ group: null, version: null, input_usd_per_million: 0.1, output_usd_per_million: 0.4 },
     ...{ cache_read_usd_per_million: 0.1, cache_write_usd_per_million: 0.1 },
   },
   tokens: {

@@ -104,8 +104,8 @@ function settlementAt(customerId: string, atMs: number, chargeNanos: bigint, mor
 /** A record as the version before wrote it: without the last seven fields. */
 function recordBefore(customerId: string, atMs: number, chargeNanos: bigint): string {
   const record = encodeSettlement(settlementAt(customerId, atMs, chargeNanos))
-  expect(record).toMatch(/^\(7,.*,,,,,,,\)$/s)
-  return `(5${record.slice(2, -8)})`
+  expect(record).toMatch(/^\(8,.*,,,,,,,,,,\)$/s)
+  return `(5${record.slice(2, -11)})`
 }
 
 async function settleBefore(customerId: string, atMs: number, chargeNanos: bigint): Promise<string> {

@@ -91,6 +91,7 @@ export function planOf(offers: readonly Offer[], customerId = ann): Plan {
         email: 'ann@example.com',
         accountTier: 'free',
         sharesRequests: false,
+        prices: null,
         access: plainAccess,
         limits: { requestsPerMinute: 1, requestsPerDay: 1, dailySpendCapNanos: 1n },
       },

@@ -70,6 +70,7 @@ const corruptions: Record<AuditCheck, string> = {
   hoster_days_equal_entries:
     'UPDATE hoster_day_change SET hoster_share_nanos = hoster_share_nanos + 1 WHERE requests > 0',
   hoster_days_equal_days: 'UPDATE hoster_day_change SET requests = 2 WHERE requests > 0',
+  endpoint_days_equal_days: 'UPDATE endpoint_day SET fee_nanos = fee_nanos + 1',
   hoster_refunds_within_charges: 'UPDATE hoster_day_change SET refunded_nanos = 102 WHERE refunded_nanos > 0',
   hoster_movements_equal_entries: 'INSERT INTO hoster_movement SELECT gen_random_uuid(), max(tx_id), 5 FROM ledger_tx',
   payouts_equal_entries: plantedPayout(`'prepared', 10000000`),

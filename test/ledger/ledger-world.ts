@@ -193,6 +193,8 @@ export function settlementOf(
     parts: null,
     reasoningTokens: null,
     priceVersion: null,
+    priceGroup: null,
+    upstreamCostNanos: null,
     holdNanos,
     costNanos: costNanos(nanoPerToken, inputTokens, 0),
     ...splitCost(chargeNanos, HOSTER_SHARE_BPS),

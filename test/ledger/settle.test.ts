@@ -165,6 +165,8 @@ test('the usage row has every field of the settlement', async () => {
     countedInputTokens: 160,
     countedOutputTokens: 2,
     priceVersion: 7,
+    priceGroup: { name: 'partners', version: 3 },
+    upstreamCostNanos: 77n,
     parts: [
       { kind: 'cache_read', tokens: 30, picoPerToken: 100n },
       { kind: 'cache_write', tokens: 20, picoPerToken: 1_250n },
@@ -196,6 +198,9 @@ test('the usage row has every field of the settlement', async () => {
       input_pico_per_token: 1_000n,
       output_pico_per_token: 2_000n,
       price_version: 7,
+      price_group: 'partners',
+      price_group_version: 3,
+      upstream_cost_nanos: 77n,
       hold_nanos: 200n,
       cost_nanos: 150n,
       hoster_share_nanos: 120n,

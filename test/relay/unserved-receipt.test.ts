@@ -17,6 +17,7 @@ const ticket: Ticket = {
     email: 'ada@example.com',
     accountTier: 'free',
     sharesRequests: false,
+    prices: null,
     access: plainAccess,
     limits: { requestsPerMinute: 20, requestsPerDay: 1_000, dailySpendCapNanos: 5_000_000_000n },
   },

@@ -339,6 +339,8 @@ function createHistory(random: Random) {
       parts: random.chance(0.3) ? [{ kind: 'cache_read', tokens: random.between(1, 5_000), picoPerToken: 100n }] : null,
       reasoningTokens: null,
       priceVersion: null,
+      priceGroup: null,
+      upstreamCostNanos: random.chance(0.5) ? BigInt(random.between(0, 9_999)) : null,
       holdNanos,
       costNanos,
       ...splitCost(costNanos, random.pick([0, 7_777, 10_000])),

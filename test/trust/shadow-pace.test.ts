@@ -41,7 +41,7 @@ async function world({ isAskedAlike = true, hasReference = true } = {}): Promise
   let answer = async (): Promise<AskedAnswer | null> => ({ text: '', topTokens: [] })
   const caller = {
     ...{ customerId: customerId!, keyId: randomUUID(), access: plainAccess, email: 'ada@example.com' },
-    ...{ accountTier: 'standard', sharesRequests: true },
+    ...{ prices: null, accountTier: 'standard', sharesRequests: true },
     limits: { requestsPerMinute: 1, requestsPerDay: 1, dailySpendCapNanos: 1n },
   }
   const shadow = createShadow({

@@ -13,6 +13,7 @@ export async function createRichCustomer(pool: Pool): Promise<Caller> {
     email: `${randomUUID()}@example.com`,
     accountTier: 'free',
     sharesRequests: false,
+    prices: null,
     access: plainAccess,
     limits,
   }

@@ -82,6 +82,8 @@ export function settlementOf(caller: Caller, nowMs: number, use: Use): Settlemen
     parts: null,
     reasoningTokens: null,
     priceVersion: null,
+    priceGroup: null,
+    upstreamCostNanos: null,
     holdNanos: cost,
     costNanos: cost,
     ...split,

@@ -55,5 +55,5 @@ CREATE OR REPLACE FUNCTION sum_presumed(p_customer uuid, p_key uuid, p_model tex
 RETURNS settled_sum
 LANGUAGE sql STABLE AS $$
   SELECT (p_customer, NULL, NULL, NULL, p_key, p_model, 'none', date_trunc('hour', p_started_at, 'UTC'), p_requests, 0, 0, 0, 0, 0, 0, 0, 0,
-    p_label)::settled_sum
+    p_label, NULL, 0, 0)::settled_sum
 $$;

@@ -267,9 +267,10 @@ BEGIN
     SELECT (customer, bulk_lease, cap_day, hoster, key, model, provider, date_trunc('hour', started_at, 'UTC'),
       count(*), count(*) FILTER (WHERE success), sum(input_tokens), sum(output_tokens),
       sum(cost)::bigint, sum(hoster_share)::bigint, sum(fee)::bigint, coalesce(sum(latency_ms) FILTER (WHERE success), 0),
-      coalesce(sum(cached_tokens), 0), label)::settled_sum
+      coalesce(sum(cached_tokens), 0), label, endpoint, coalesce(sum(upstream_cost), 0)::bigint,
+      coalesce(sum(cost) FILTER (WHERE upstream_cost IS NOT NULL), 0)::bigint)::settled_sum
     FROM unnest(p_settled)
-    GROUP BY customer, bulk_lease, cap_day, hoster, key, model, provider, date_trunc('hour', started_at, 'UTC'), label);
+    GROUP BY customer, bulk_lease, cap_day, hoster, key, model, provider, date_trunc('hour', started_at, 'UTC'), label, endpoint);
 END $$;
 
 -- Adds the charges to bulk leases, which lock_bulk_leases has locked.

@@ -29,7 +29,7 @@ BEGIN
       hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos,
       latency_ms, first_token_ms, success, outcome, finish_reason, attempts, routing, tx_id, cap_day, key_window,
       cache_read_tokens, cache_read_pico_per_token, cache_write_tokens, cache_write_pico_per_token, reasoning_tokens, other_parts,
-      label, member_id, member_window)
+      label, member_id, member_window, price_group, price_group_version, upstream_cost_nanos)
     SELECT request, customer, key, to_timestamp(started_ms / 1000::float8), model, provider, endpoint, hoster,
       input_tokens, output_tokens, reported_input_tokens, reported_output_tokens,
       counted_input_tokens, counted_output_tokens, usage_source, input_price, output_price, price_version,
@@ -37,18 +37,19 @@ BEGIN
       latency_ms, first_token_ms, success, outcome, finish_reason, attempts, routing,
       CASE WHEN charge > 0 THEN p_tx END, cap_day, key_window,
       cache_read_tokens, cache_read_price, cache_write_tokens, cache_write_price, reasoning_tokens, other_parts,
-      label, member, member_window
+      label, member, member_window, price_group, price_group_version, upstream_cost
     FROM shared
     WHERE request <> ALL (p_skipped)
     ON CONFLICT (customer_id, request_id) DO NOTHING
     RETURNING request_id, customer_id, key_id, started_at, model_id, provider, hoster_id, input_tokens, output_tokens,
-      cost_nanos, hoster_share_nanos, fee_nanos, latency_ms, success, cap_day, cache_read_tokens, label
+      cost_nanos, hoster_share_nanos, fee_nanos, latency_ms, success, cap_day, cache_read_tokens, label, endpoint_id, upstream_cost_nanos
   ), lease_of AS (
     -- The first one counts when a batch holds the same request twice.
     SELECT DISTINCT ON (request) request, nullif(lease, request) AS bulk_lease FROM asked ORDER BY request, ordinality
   )
   SELECT array_agg((n.request_id, n.customer_id, l.bulk_lease, n.cap_day, n.hoster_id, n.key_id, n.model_id, n.provider, n.started_at,
-      n.success, n.input_tokens, n.output_tokens, n.cost_nanos, n.hoster_share_nanos, n.fee_nanos, n.latency_ms, n.cache_read_tokens, n.label)::settled_request)
+      n.success, n.input_tokens, n.output_tokens, n.cost_nanos, n.hoster_share_nanos, n.fee_nanos, n.latency_ms, n.cache_read_tokens, n.label,
+      n.endpoint_id, n.upstream_cost_nanos)::settled_request)
     INTO v_settled
     FROM inserted n JOIN lease_of l ON l.request = n.request_id;
   RETURN coalesce(v_settled, '{}');
@@ -95,22 +96,40 @@ BEGIN
       input_tokens = u.input_tokens + excluded.input_tokens, output_tokens = u.output_tokens + excluded.output_tokens,
       cost_nanos = u.cost_nanos + excluded.cost_nanos, latency_ms_sum = u.latency_ms_sum + excluded.latency_ms_sum;
   INSERT INTO usage_day AS u (customer_id, day, model_id, provider, node_shard, requests, successes,
-      input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum, cached_tokens)
+      input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum, cached_tokens, upstream_cost_nanos, costed_nanos)
     SELECT customer, (hour AT TIME ZONE 'UTC')::date, model, provider, p_node_shard, sum(requests), sum(successes),
-      sum(input_tokens), sum(output_tokens), sum(cost), sum(hoster_share), sum(fee), sum(latency_ms_sum), sum(cached_tokens)
+      sum(input_tokens), sum(output_tokens), sum(cost), sum(hoster_share), sum(fee), sum(latency_ms_sum), sum(cached_tokens),
+      sum(upstream_cost), sum(costed)
     FROM unnest(p_sums) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
     ON CONFLICT (customer_id, day, model_id, provider, node_shard) DO UPDATE SET
       requests = u.requests + excluded.requests, successes = u.successes + excluded.successes,
       input_tokens = u.input_tokens + excluded.input_tokens, output_tokens = u.output_tokens + excluded.output_tokens,
       cost_nanos = u.cost_nanos + excluded.cost_nanos, hoster_share_nanos = u.hoster_share_nanos + excluded.hoster_share_nanos,
       fee_nanos = u.fee_nanos + excluded.fee_nanos, latency_ms_sum = u.latency_ms_sum + excluded.latency_ms_sum,
-      cached_tokens = u.cached_tokens + excluded.cached_tokens;
+      cached_tokens = u.cached_tokens + excluded.cached_tokens,
+      upstream_cost_nanos = u.upstream_cost_nanos + excluded.upstream_cost_nanos, costed_nanos = u.costed_nanos + excluded.costed_nanos;
   INSERT INTO usage_key_day AS u (customer_id, key_id, day, node_shard, requests, cost_nanos)
     SELECT customer, key, (hour AT TIME ZONE 'UTC')::date, p_node_shard, sum(requests), sum(cost)
     FROM unnest(p_sums) WHERE key IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
     ON CONFLICT (customer_id, key_id, day, node_shard) DO UPDATE SET
       requests = u.requests + excluded.requests, cost_nanos = u.cost_nanos + excluded.cost_nanos;
+  PERFORM add_to_endpoint_days(p_node_shard, p_sums);
   PERFORM add_to_label_days(p_node_shard, p_sums);
+END $$;
+
+-- Adds to the sums of servers. Requests that no server answered are in none.
+CREATE OR REPLACE FUNCTION add_to_endpoint_days(p_node_shard smallint, p_sums settled_sum[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO endpoint_day AS d (day, endpoint_id, model_id, provider, node_shard, requests, cost_nanos, hoster_share_nanos, fee_nanos,
+      upstream_cost_nanos, costed_nanos)
+    SELECT (hour AT TIME ZONE 'UTC')::date, coalesce(endpoint, ''), model, provider, p_node_shard, sum(requests), sum(cost), sum(hoster_share), sum(fee),
+      sum(upstream_cost), sum(costed)
+    FROM unnest(p_sums) WHERE provider <> 'none' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+    ON CONFLICT (day, endpoint_id, model_id, provider, node_shard) DO UPDATE SET
+      requests = d.requests + excluded.requests, cost_nanos = d.cost_nanos + excluded.cost_nanos,
+      hoster_share_nanos = d.hoster_share_nanos + excluded.hoster_share_nanos, fee_nanos = d.fee_nanos + excluded.fee_nanos,
+      upstream_cost_nanos = d.upstream_cost_nanos + excluded.upstream_cost_nanos, costed_nanos = d.costed_nanos + excluded.costed_nanos;
 END $$;
 
 -- Adds to the sums of labels. The first 200 labels of a customer, a day and a shard have a row each.

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION money_tables() RETURNS name[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY['balance', 'day_spend', 'key_spend', 'lease', 'ledger_tx', 'ledger_entry', 'refund', 'trial', 'audit_entry', 'role_change',
-    'usage_event', 'usage_hour', 'usage_day', 'usage_key_day', 'usage_label_day', 'usage_archive', 'usage_frozen', 'usage_closing',
+    'usage_event', 'usage_hour', 'usage_day', 'usage_key_day', 'usage_label_day', 'endpoint_day', 'usage_archive', 'usage_frozen', 'usage_closing',
     'member_spend', 'grant_request', 'signup_credit', 'credit_taken', 'credit_evidence', 'credit_evidence_start',
     'payment', 'payment_event', 'payment_reversal', 'payment_difference', 'voucher',
     'hoster_day', 'hoster_day_change', 'hoster_movement', 'hoster_account', 'payout_identity', 'payout_change', 'payout_batch', 'payout',
@@ -44,7 +44,8 @@ CREATE OR REPLACE FUNCTION desk_tables() RETURNS name[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY['person', 'person_session', 'person_token', 'person_recovery_code', 'person_passkey', 'person_identity', 'person_network',
     'person_device', 'sign_in_throttle', 'customer', 'membership', 'member_limit', 'api_key', 'house_customer', 'hoster_member',
-    'hoster_key', 'payment_account', 'payment_method', 'auto_top_up', 'provider', 'provider_version', 'operator_answer']::name[]
+    'hoster_key', 'payment_account', 'payment_method', 'auto_top_up', 'provider', 'provider_version', 'operator_answer',
+    'price_group', 'price_group_version', 'tier_price_group']::name[]
 $$;
 
 -- Columns that are as good as the secret behind them for SQL, or that can be guessed from. The gateway role cannot read them. Of

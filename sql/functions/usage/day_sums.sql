@@ -8,9 +8,9 @@ BEGIN
   PERFORM pg_advisory_xact_lock(x'73797064'::int);  -- "sypd" in ASCII
   DELETE FROM platform_day WHERE day >= p_from;
   INSERT INTO platform_day (day, model_id, provider, requests, successes, input_tokens, output_tokens, cached_tokens,
-      cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
+      cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum, upstream_cost_nanos, costed_nanos)
     SELECT day, model_id, provider, sum(requests), sum(successes), sum(input_tokens), sum(output_tokens), sum(cached_tokens),
-      sum(cost_nanos), sum(hoster_share_nanos), sum(fee_nanos), sum(latency_ms_sum)
+      sum(cost_nanos), sum(hoster_share_nanos), sum(fee_nanos), sum(latency_ms_sum), sum(upstream_cost_nanos), sum(costed_nanos)
     FROM usage_day WHERE day >= p_from GROUP BY day, model_id, provider HAVING sum(requests) <> 0;
   DELETE FROM platform_money_day WHERE day >= p_from;
   INSERT INTO platform_money_day (day, granted_nanos, signup_credit_nanos, refunded_nanos, refunded_share_nanos, writeoff_nanos, paid_nanos, reversed_nanos)

@@ -109,12 +109,13 @@ BEGIN
   INSERT INTO usage_closing (month, customer_id, day, key_id, model_id, provider, hoster_id, cap_day, key_window, tx_block,
       requests, successes, local_requests, hoster_requests, cloud_requests, input_tokens, output_tokens,
       cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum, cached_tokens,
-      label, member_id, member_window)
+      label, member_id, member_window, upstream_cost_nanos, costed_nanos)
     SELECT p_month, customer_id, (started_at AT TIME ZONE 'UTC')::date, key_id, model_id, provider, hoster_id, cap_day, key_window, tx_id >> 16,
       count(*), count(*) FILTER (WHERE success), count(*) FILTER (WHERE provider = 'local'), count(*) FILTER (WHERE provider = 'hoster'),
       count(*) FILTER (WHERE provider = 'cloud'), sum(input_tokens), sum(output_tokens),
       sum(cost_nanos), sum(hoster_share_nanos), sum(fee_nanos), coalesce(sum(latency_ms) FILTER (WHERE success), 0),
-      coalesce(sum(cache_read_tokens), 0), label, member_id, member_window
+      coalesce(sum(cache_read_tokens), 0), label, member_id, member_window,
+      coalesce(sum(upstream_cost_nanos), 0), coalesce(sum(cost_nanos) FILTER (WHERE upstream_cost_nanos IS NOT NULL), 0)
     FROM usage_frozen f
     WHERE request_id >= v.from_id AND request_id < v.to_id
       AND NOT EXISTS (SELECT FROM refund r WHERE r.customer_id = f.customer_id AND r.request_id = f.request_id)

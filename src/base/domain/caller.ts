@@ -1,5 +1,6 @@
 import type { Routing } from './chat-job.ts'
 import type { Nanos } from './money.ts'
+import type { PriceGroup } from './price-group.ts'
 
 /** The limits of an account per UTC window: those of its account tier with the customer's own overrides. */
 export interface AccountLimits {
@@ -71,4 +72,6 @@ export interface Caller {
   /** The customer lets some of its requests be sent once more, to find hosters that cheat. */
   readonly sharesRequests: boolean
   readonly limits: AccountLimits
+  /** The prices of the customer, or of its account tier. Null: those of the offers. */
+  readonly prices: PriceGroup | null
 }

@@ -3,6 +3,7 @@ import type { CloudCredential } from './cloud-credential.ts'
 import type { Dialect } from './conversation.ts'
 import type { MeterRatio } from './meter-ratio.ts'
 import type { Nanos, OfferPrice } from './money.ts'
+import type { PriceGroupName } from './price-group.ts'
 import type { PriceList } from './price-list.ts'
 
 /** `trusted_only` admits hosters with a trust score above this, strictly, as docs/routing.md promises. */
@@ -138,6 +139,10 @@ export interface Offer {
   readonly timedPrices?: PriceList
   /** Version in the hoster's price list, or of the managed provider. Prices from the configuration have none. */
   readonly priceVersion?: number
+  /** The version of the customer's prices that `price` comes from. Absent: `price` is the same for all customers. */
+  readonly priceGroup?: PriceGroupName
+  /** The price of other customers. Set with `priceGroup`. */
+  readonly listPrice?: OfferPrice
   /** What the operator pays for it, if that is known. Reports and budgets read it. */
   readonly cost?: OfferPrice
   /** A factor of its chance among offers that are otherwise as good. Absent: 1. */

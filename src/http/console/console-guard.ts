@@ -3,6 +3,7 @@ import { type Caller, plainAccess } from '../../base/domain/caller.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type HosterRight, hasHosterRight, hosterRolesWith } from '../../base/domain/hoster-access.ts'
 import { type CustomerRight, hasRight, type MemberRole, rolesWith } from '../../base/domain/member-role.ts'
+import type { FindPrices } from '../../base/domain/price-group.ts'
 import { headerValues } from '../../base/runtime/header-list.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
@@ -38,6 +39,7 @@ export function createConsoleGuard(deps: {
   /** The role of a person at a hoster: null for strangers, undefined when there is no such hoster. */
   readonly hosterRoleOf: (hosterId: string, personId: string) => Promise<MemberRole | null | undefined>
   readonly limitsOf: (accountTier: string) => Caller['limits']
+  readonly findPrices: FindPrices
   /** Notes that an operator or auditor looked at a customer or hoster, or that a stranger tried to change a hoster. */
   readonly noteVisit: (signedIn: SignedIn, visit: Visit, request: FastifyRequest) => Promise<void>
   readonly clock: Clock
@@ -70,7 +72,9 @@ export function createConsoleGuard(deps: {
         const visited = requireRight(signedIn, customer, { right, isRead: method === 'GET' })
         if (visited.role === null)
           await deps.noteVisit(signedIn, { action: 'customer.viewed', subject: visited.customerId }, request)
-        request.caller = callerOf(visited, signedIn, deps.limitsOf)
+        const { priceGroup } = visited
+        const prices = priceGroup === null ? null : await deps.findPrices(priceGroup)
+        request.caller = callerOf(visited, signedIn, deps.limitsOf(visited.accountTier), prices)
       }
       if (hosterId !== null && hosterRight !== undefined) {
         const isRead = method === 'GET'
@@ -141,9 +145,9 @@ function requireRight(
 function callerOf(
   customer: VisitedCustomer,
   { sessionId }: SignedIn,
-  limitsOf: (accountTier: string) => Caller['limits'],
+  limits: Caller['limits'],
+  prices: Caller['prices'],
 ): Caller {
-  const limits = limitsOf(customer.accountTier)
   return {
     customerId: customer.customerId,
     keyId: sessionId,
@@ -151,6 +155,7 @@ function callerOf(
     email: customer.email,
     accountTier: customer.accountTier,
     sharesRequests: false,
+    prices,
     limits: {
       requestsPerMinute: customer.requestsPerMinute ?? limits.requestsPerMinute,
       requestsPerDay: customer.requestsPerDay ?? limits.requestsPerDay,

@@ -27,7 +27,7 @@ export interface CustomerDataDeps {
   readonly shares: (customerId: string, by: UsageShares['by'], query: SharesQuery) => Promise<UsageShares>
   readonly keyNames: (customerId: string) => Promise<KeyNames>
   readonly limits: (caller: Caller, personId: string) => Promise<LimitsReport>
-  readonly models: (customerId: string) => readonly LiveModel[]
+  readonly models: (caller: Caller) => readonly LiveModel[]
   readonly creditReports: CreditReports
 }
 
@@ -75,7 +75,7 @@ export function customerData({
       right: 'usage',
       schema: modelFacts,
       summary: 'Show the servers of each model as they are now',
-      handle: ({ caller }) => showFacts(models(caller.customerId)),
+      handle: ({ caller }) => showFacts(models(caller)),
     }),
     customerEndpoint('credits/statement', {
       right: 'credits',

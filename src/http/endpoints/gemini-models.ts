@@ -1,3 +1,4 @@
+import type { Caller } from '../../base/domain/caller.ts'
 import { modelNotAllowed, unknownModel } from '../../base/domain/errors.ts'
 import {
   geminiModel,
@@ -13,7 +14,9 @@ import type { Endpoint } from '../endpoint.ts'
 import { isAllowed } from './models.ts'
 
 /** GET /v1beta/models and GET /v1beta/models/{model}: the models in the form of Google's API. */
-export function geminiModels(deps: { readonly models: () => ReadonlyMap<string, ListedModel> }): Endpoint[] {
+export function geminiModels(deps: {
+  readonly models: (caller: Caller) => ReadonlyMap<string, ListedModel>
+}): Endpoint[] {
   const common = { method: 'GET', access: 'key' } as const
   return [
     {
@@ -29,7 +32,7 @@ export function geminiModels(deps: { readonly models: () => ReadonlyMap<string, 
       },
       handle: ({ caller, request }) => {
         const { pageSize, pageToken } = readQuery(geminiPageQuery, request.query)
-        const allowed = [...deps.models().values()].filter(({ id }) => isAllowed(caller, id))
+        const allowed = [...deps.models(caller).values()].filter(({ id }) => isAllowed(caller, id))
         return listGeminiModels(allowed, { pageSize, pageToken })
       },
     },
@@ -48,7 +51,7 @@ export function geminiModels(deps: { readonly models: () => ReadonlyMap<string, 
       },
       handle({ caller, request }) {
         const { '*': id } = request.params as { '*': string }
-        const listed = deps.models().get(id)
+        const listed = deps.models(caller).get(id)
         if (listed === undefined) throw unknownModel(id)
         if (!isAllowed(caller, id)) throw modelNotAllowed(id)
         return showGeminiModel(listed)

@@ -22,8 +22,8 @@ import type { Endpoint } from '../endpoint.ts'
 import { clientVendorOf } from '../error-format.ts'
 
 interface ModelsDeps {
-  /** The available models, by id. */
-  readonly models: () => ReadonlyMap<string, ListedModel>
+  /** The available models at the prices of the caller, by id. */
+  readonly models: (caller: Caller) => ReadonlyMap<string, ListedModel>
   readonly priceLimits: PriceLimits
 }
 
@@ -49,7 +49,7 @@ export function modelsList(deps: ModelsDeps): Endpoint {
     },
     handle({ caller, request }) {
       const allowed = deps
-        .models()
+        .models(caller)
         .values()
         .filter(({ id }) => isAllowed(caller, id))
       const vendor = clientVendorOf(request.headers)
@@ -91,7 +91,7 @@ export function modelShow(deps: ModelsDeps): Endpoint {
       const { '*': name } = request.params as { '*': string }
       const vendor = clientVendorOf(request.headers)
       const id = vendor === 'anthropic' && name.startsWith(ALIAS_PREFIX) ? name.slice(ALIAS_PREFIX.length) : name
-      const listed = deps.models().get(id)
+      const listed = deps.models(caller).get(id)
       if (!listed) throw unknownModel(id)
       if (!isAllowed(caller, id)) throw modelNotAllowed(id)
       if (vendor === 'anthropic') return showAnthropicModel(listed, name)

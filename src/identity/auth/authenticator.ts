@@ -8,6 +8,7 @@ import {
 } from '../../base/domain/caller.ts'
 import { routingOf } from '../../base/domain/chat-job.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import type { FindPrices, PriceGroup } from '../../base/domain/price-group.ts'
 import { headerValues } from '../../base/runtime/header-list.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { hashApiKey, hasValidChecksum } from './api-key.ts'
@@ -30,12 +31,19 @@ export interface AuthenticatorDeps {
   readonly sql: Sql
   readonly clock: Clock
   readonly limitsOf: (accountTier: string) => AccountLimits
+  readonly findPrices: FindPrices
   /** Calls back whenever keys or customers may have changed. Returns a function that unsubscribes. */
   readonly onAccessChange: (listener: () => void) => () => void
 }
 
 /** Finds callers by their keys, mostly in memory. */
-export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: AuthenticatorDeps): Authenticator {
+export function createAuthenticator({
+  sql,
+  clock,
+  limitsOf,
+  findPrices,
+  onAccessChange,
+}: AuthenticatorDeps): Authenticator {
   const lookUpKey = createKeyLookUp(sql, keysOfCustomers)
   const cache = new KeyCache<Caller>({
     clock,
@@ -43,7 +51,10 @@ export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: Au
     refusal: 'invalid_api_key',
     async lookUp(keyHash) {
       const row = await lookUpKey(keyHash)
-      return row && { holder: callerOf(row, limitsOf(row.account_tier)), expiresAt: row.expires_at }
+      if (row === undefined) return undefined
+      const { price_group: name, price_group_version: version } = row
+      const prices = name === null || version === null ? null : await findPrices({ name, version })
+      return { holder: callerOf(row, limitsOf(row.account_tier), prices), expiresAt: row.expires_at }
     },
   })
   return {
@@ -55,7 +66,7 @@ export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: Au
   }
 }
 
-function callerOf(row: KeyRow, limits: AccountLimits): Caller {
+function callerOf(row: KeyRow, limits: AccountLimits, prices: PriceGroup | null): Caller {
   return Object.freeze({
     customerId: row.customer_id,
     keyId: row.key_id,
@@ -63,6 +74,7 @@ function callerOf(row: KeyRow, limits: AccountLimits): Caller {
     email: row.email,
     accountTier: row.account_tier,
     sharesRequests: row.shares_requests,
+    prices,
     limits: Object.freeze({
       requestsPerMinute: row.requests_per_minute ?? limits.requestsPerMinute,
       requestsPerDay: row.requests_per_day ?? limits.requestsPerDay,

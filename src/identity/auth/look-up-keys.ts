@@ -22,6 +22,9 @@ interface KeyColumns {
   readonly requests_per_minute: number | null
   readonly requests_per_day: number | null
   readonly daily_spend_cap_nanos: bigint | null
+  /** The prices of the customer, or of its tier; null: those of the offers. */
+  readonly price_group: string | null
+  readonly price_group_version: number | null
 }
 
 /** The limit of the member that made the key; null without a limit. */
@@ -59,9 +62,11 @@ export const keysOfCustomers: KeyStatement<KeyRow> = {
   text: `
     SELECT encode(key_hash, 'base64') AS key_hash, key_id, expires_at, k.spend_limit_nanos, k.limit_reset, allowed_models, scopes,
            routing_defaults, label, k.customer_id, c.email, account_tier, shares_requests, requests_per_minute, requests_per_day,
-           daily_spend_cap_nanos,
+           daily_spend_cap_nanos, g.name AS price_group, g.version AS price_group_version,
            m.spend_limit_nanos AS member_limit_nanos, m.limit_reset AS member_limit_reset, m.person_id AS member_id, p.email AS member_email
       FROM api_key k JOIN customer c USING (customer_id)
+      LEFT JOIN tier_price_group t USING (account_tier)
+      LEFT JOIN price_group g ON g.name = coalesce(c.price_group, t.price_group)
       LEFT JOIN member_limit m ON m.customer_id = k.customer_id AND m.person_id = k.person_id
       LEFT JOIN person p ON p.person_id = k.person_id
      WHERE key_hash = ANY ($1) AND revoked_at IS NULL AND c.disabled_at IS NULL AND p.disabled_at IS NULL`,

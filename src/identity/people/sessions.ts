@@ -3,6 +3,7 @@ import type { Sql } from '../../base/db/pool.ts'
 import { DAY_MS, MINUTE_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { InstallationRole, MemberRole } from '../../base/domain/member-role.ts'
+import type { PriceGroupName } from '../../base/domain/price-group.ts'
 import { HAS_FACTOR, lockPerson, type Person } from './persons.ts'
 import { hashSecretToken, mintSecretToken } from './secret-token.ts'
 
@@ -41,6 +42,7 @@ export interface VisitedCustomer {
   readonly requestsPerMinute: number | null
   readonly requestsPerDay: number | null
   readonly dailySpendCapNanos: bigint | null
+  readonly priceGroup: PriceGroupName | null
   /** Null: the person is no member. */
   readonly role: MemberRole | null
 }
@@ -106,11 +108,14 @@ const FIND = `
          token_hash <> $1 AS "isFormerToken",
          CASE WHEN c.customer_id IS NOT NULL THEN jsonb_build_object(
            'customerId', c.customer_id, 'email', c.email, 'accountTier', c.account_tier,
-           'requestsPerMinute', c.requests_per_minute, 'requestsPerDay', c.requests_per_day, 'role', m.role) END AS customer,
+           'requestsPerMinute', c.requests_per_minute, 'requestsPerDay', c.requests_per_day, 'role', m.role,
+           'priceGroup', CASE WHEN g.name IS NOT NULL THEN jsonb_build_object('name', g.name, 'version', g.version) END) END AS customer,
          c.daily_spend_cap_nanos AS "dailySpendCapNanos"
     FROM person_session s JOIN person p USING (person_id)
     LEFT JOIN customer c ON c.customer_id = $2 AND c.deleted_at IS NULL
     LEFT JOIN membership m ON m.customer_id = c.customer_id AND m.person_id = p.person_id
+    LEFT JOIN tier_price_group t USING (account_tier)
+    LEFT JOIN price_group g ON g.name = coalesce(c.price_group, t.price_group)
    WHERE (token_hash = $1 OR (previous_token_hash = $1 AND token_changed_at > $3)) AND p.disabled_at IS NULL`
 
 /**

@@ -42,6 +42,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
             hoster_name: row.hoster_name,
           },
     price: {
+      group: row.price_group === null ? null : { name: row.price_group, version: row.price_group_version },
       version: row.price_version,
       input_usd_per_million: usdPerMillion(row.input_pico_per_token),
       output_usd_per_million: usdPerMillion(row.output_pico_per_token),
@@ -141,6 +142,8 @@ interface ReceiptRow {
   readonly input_pico_per_token: bigint
   readonly output_pico_per_token: bigint
   readonly price_version: number | null
+  readonly price_group: string | null
+  readonly price_group_version: number
   readonly hold_nanos: Nanos
   readonly cost_nanos: Nanos
   readonly hoster_share_nanos: Nanos

@@ -10,6 +10,7 @@ import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { Catalog } from '../../market/supply/catalog/catalog.ts'
+import { pricedCatalog } from '../../market/supply/catalog/priced-catalog.ts'
 import type { Admission, AdmissionResult } from '../../money/ledger/leases/admission.ts'
 import type { WindowView } from '../../money/ledger/leases/rate-windows.ts'
 import type { Ledger } from '../../money/ledger/ledger.ts'
@@ -51,7 +52,7 @@ export async function admit(
   let found: Found
   try {
     if (isLong(job) && job.maxCostNanos !== null) job = await measured(deps, caller, job, requestId)
-    found = supplyFor(job, caller.access.allowedModels, deps.catalog(), health)
+    found = supplyFor(job, caller.access.allowedModels, pricedFor(deps.catalog(), caller), health)
   } catch (refused) {
     // A valid request counts against the windows even when it is refused. If a window is used up, that error is the
     // more useful one.
@@ -163,6 +164,11 @@ function admissionOf(caller: Caller, job: ChatJob, requestId: string, ask: Admis
 
 /** The affordable tokens of a request that is only counted. */
 const noTokens = () => 0
+
+/** Returns the catalog at the prices of the caller. */
+export function pricedFor(catalog: Catalog, { prices }: Caller): Catalog {
+  return prices === null ? catalog : pricedCatalog(catalog, prices)
+}
 
 interface Found {
   /** Every offer that was considered. */

@@ -42,7 +42,7 @@ export function candidatesFor(
   const asked = job.model
   // A model without a connected agent exists, but has no offer now.
   const isKnown =
-    asked === AUTO_MODEL ? catalog.offers.length > 0 : catalog.models.has(asked) || catalog.absent.has(asked)
+    asked === AUTO_MODEL ? catalog.offers.length > 0 : isOffered(catalog, asked) || catalog.absent.has(asked)
   if (!isKnown) throw unknownModel(asked)
   if (asked !== AUTO_MODEL && !isAllowed(asked)) throw modelNotAllowed(asked)
   // Most requests name one model.
@@ -50,7 +50,7 @@ export function candidatesFor(
     return { models: [asked], offers: catalog.offersOf(asked) }
   }
   const models = [...new Set([asked, ...job.constraints.fallbackModels])].filter(
-    id => id === AUTO_MODEL || (catalog.models.has(id) && isAllowed(id)),
+    id => id === AUTO_MODEL || (isOffered(catalog, id) && isAllowed(id)),
   )
   const named = new Set(models)
   const offers = models.flatMap(id =>
@@ -62,6 +62,9 @@ export function candidatesFor(
   )
   return { models, offers }
 }
+
+/** Not by the summaries of models: those of a customer's own prices are made when a list is shown. */
+const isOffered = (catalog: Catalog, modelId: string) => catalog.offersOf(modelId).length > 0
 
 function autoPool(offers: readonly Offer[]): readonly Offer[] {
   const real = offers.filter(offer => !offer.endpoint.demo)

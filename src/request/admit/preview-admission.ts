@@ -3,7 +3,7 @@ import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { ApiError } from '../../base/domain/errors.ts'
 import type { Exclusion } from '../../base/domain/handoff.ts'
 import type { Offer } from '../../base/domain/offer.ts'
-import { type AdmitDeps, countRequest, type HoldRequest, holdFor, isLong, measured } from './admit.ts'
+import { type AdmitDeps, countRequest, type HoldRequest, holdFor, isLong, measured, pricedFor } from './admit.ts'
 import { candidatesFor, eligible } from './eligible.ts'
 import { explainExclusions } from './explain-exclusions.ts'
 
@@ -32,7 +32,11 @@ export async function previewAdmission(
 ): Promise<AdmissionPreview> {
   await countRequest(deps, caller, asked, requestId)
   const job = isLong(asked) ? await measured(deps, caller, asked, requestId) : asked
-  const { models, offers: candidates } = candidatesFor(deps.catalog(), job, caller.access.allowedModels)
+  const { models, offers: candidates } = candidatesFor(
+    pricedFor(deps.catalog(), caller),
+    job,
+    caller.access.allowedModels,
+  )
   const health = deps.health.of(caller.customerId)
   const choice = eligible(candidates, job, health)
   const verdict =

@@ -109,6 +109,7 @@ export async function quote(
 function describePrice(offer: Offer, inputTokens: number) {
   const { price, parts } = pricesFor(offer.price, inputTokens)
   return {
+    group: offer.priceGroup ?? null,
     version: offer.priceVersion ?? null,
     input_usd_per_million: usdPerMillion(price.inputPicoPerToken),
     output_usd_per_million: usdPerMillion(price.outputPicoPerToken),

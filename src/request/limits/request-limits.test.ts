@@ -58,6 +58,7 @@ const callerOf = (keyId: string): Caller => ({
   email: 'ada@example.com',
   accountTier: 'free',
   sharesRequests: false,
+  prices: null,
   access: plainAccess,
   limits: { requestsPerMinute: 3, requestsPerDay: 1_000, dailySpendCapNanos: 0n },
 })

@@ -1,5 +1,12 @@
 import type { Receipt, Ticket } from '../../base/domain/handoff.ts'
-import { billedCost, chargeWithinHold, type Nanos, splitCost, type TokenPrice } from '../../base/domain/money.ts'
+import {
+  billedCost,
+  chargeWithinHold,
+  type Nanos,
+  type OfferPrice,
+  splitCost,
+  type TokenPrice,
+} from '../../base/domain/money.ts'
 import type { RoutingNote } from '../../base/domain/routing-note.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -80,6 +87,8 @@ export function settlementOf(
     parts: cost.parts,
     reasoningTokens: billedParts?.reasoningTokens || null,
     priceVersion: offer?.priceVersion ?? null,
+    priceGroup: offer?.priceGroup ?? null,
+    upstreamCostNanos: upstreamCost(offer?.cost, receipt),
     holdNanos: ticket.hold.nanos,
     costNanos: chargedNanos,
     ...splitCost(chargedNanos, offer?.endpoint.hosterShareBps ?? 0),
@@ -101,13 +110,22 @@ const noPrice: TokenPrice = { inputPicoPerToken: 0n, outputPicoPerToken: 0n }
  * Returns what the operator is charged for an answer, as far as that is known: by the declared cost of the offer. At a server with a
  * budget, an offer without a declared cost counts at its price.
  */
-export function ownCost({
-  offer,
-  billedInputTokens,
-  billedOutputTokens,
-  billedParts,
-}: Pick<Receipt, 'offer' | 'billedInputTokens' | 'billedOutputTokens' | 'billedParts'>): Nanos {
+export function ownCost(receipt: BilledReceipt): Nanos {
+  const { offer } = receipt
   if (offer === null) return 0n
-  const price = offer.cost ?? (offer.endpoint.monthlyBudgetNanos === undefined ? undefined : offer.price)
-  return price === undefined ? 0n : billedCost(price, billedInputTokens, billedOutputTokens, billedParts).nanos
+  const price = offer.endpoint.monthlyBudgetNanos === undefined ? undefined : (offer.listPrice ?? offer.price)
+  return upstreamCost(offer.cost ?? price, receipt) ?? 0n
+}
+
+type BilledReceipt = Pick<
+  Receipt,
+  'offer' | 'billedInputTokens' | 'billedOutputTokens' | 'billedParts' | 'reportedInputTokens' | 'reportedOutputTokens'
+>
+
+/** Returns what a server charges for all that it did, also for an answer that the customer does not pay for. Null: not known. */
+function upstreamCost(cost: OfferPrice | undefined, receipt: BilledReceipt): Nanos | null {
+  if (cost === undefined) return null
+  const inputTokens = receipt.reportedInputTokens ?? receipt.billedInputTokens
+  const outputTokens = receipt.reportedOutputTokens ?? receipt.billedOutputTokens
+  return billedCost(cost, inputTokens, outputTokens, receipt.billedParts).nanos
 }

@@ -1,11 +1,13 @@
 import type { FastifyRequest } from 'fastify'
 import { type ControlVersions, watchControlVersions } from '../../base/db/control-version.ts'
+import type { FindPrices } from '../../base/domain/price-group.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { keyCreate, keyDelete, keyEdit, keysList } from '../../http/endpoints/keys.ts'
 import { playgroundKey } from '../../http/endpoints/playground-key.ts'
 import { type Authenticator, createAuthenticator } from '../../identity/auth/authenticator.ts'
 import { createKeyRing } from '../../identity/auth/key-ring.ts'
 import { issuePlaygroundKey } from '../../identity/auth/playground-key.ts'
+import { createPriceGroupReader } from '../../money/accounts/price-groups.ts'
 import { readKeyUses } from '../../money/usage/key-use.ts'
 import { reportSql } from '../../money/usage/report-sql.ts'
 import { limitsOfTier } from '../config/config.ts'
@@ -17,6 +19,7 @@ import type { Supply } from './supply.ts'
 /** API keys, and the watch that notices changes to keys, customers, hosters, managed providers and prices. */
 export interface Callers {
   readonly authenticator: Authenticator
+  readonly findPrices: FindPrices
   readonly changes: ControlVersions
   /**
    * Calls the listener after each read of the catalog that a change of hosters or prices has caused. If it fails, both
@@ -41,10 +44,12 @@ export function startCallers(
     await catalog.refresh()
     for (const listener of supplyListeners) await listener()
   })
+  const findPrices = createPriceGroupReader(lookups)
   const authenticator = createAuthenticator({
     sql: lookups,
     clock,
     limitsOf: tier => limitsOfTier(config, tier),
+    findPrices,
     onAccessChange: listener => changes.onChange('access', listener),
   })
   started.defer(() => authenticator.close())
@@ -55,6 +60,7 @@ export function startCallers(
   const bodyDeps = { clock, addressOf, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
   return {
     authenticator,
+    findPrices,
     changes,
     onSupplyRead: listener => supplyListeners.push(listener),
     endpoints: [

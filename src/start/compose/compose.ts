@@ -90,7 +90,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     addressOf,
   })
   startAlarmWatch(context, database, operator, alerts)
-  const consoleParts = createConsole(context, database, operator, peopleMail)
+  const consoleParts = createConsole(context, database, callers, operator, peopleMail)
   const features = [
     generation,
     usage,

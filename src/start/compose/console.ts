@@ -42,6 +42,7 @@ import { claimCustomer } from '../../money/accounts/customers.ts'
 import { disableRulesOf } from '../../money/alerts/alert-store.ts'
 import { createReportLimiter } from '../../request/limits/report-limiter.ts'
 import { limitsOfTier } from '../config/config.ts'
+import type { Callers } from './callers.ts'
 import { clientTrace } from './client-trace.ts'
 import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
@@ -63,6 +64,7 @@ const REQUESTS_PER_MINUTE = 600
 export function createConsole(
   { config, clock, scheduler, log, masterKey }: ComposeContext,
   { desk, deskLookups, lookups }: Database,
+  { findPrices }: Callers,
   { console: operator }: Operator,
   { mail, invitations }: PeopleMailParts,
 ): Console {
@@ -150,6 +152,7 @@ export function createConsole(
       limiter: createReportLimiter({ requestsPerMinute: REQUESTS_PER_MINUTE, what: 'requests of the console', clock }),
       hosterRoleOf: (hosterId, personId) => hosterRoleOf(lookups, hosterId, personId).catch(refuseOutage),
       limitsOf: tier => limitsOfTier(config, tier),
+      findPrices,
       noteVisit: (signedIn, visit, request) =>
         operator.noteVisit(signedIn, visit, clientTrace(config, request).address),
       clock,

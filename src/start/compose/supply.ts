@@ -1,4 +1,5 @@
 import type { LookupFunction } from 'node:net'
+import type { Caller } from '../../base/domain/caller.ts'
 import type { CustomerBreakers } from '../../base/domain/health.ts'
 import { serves } from '../../base/domain/offer.ts'
 import { atMostEvery } from '../../base/runtime/at-most-every.ts'
@@ -19,6 +20,7 @@ import { createNewcomers, type Newcomers } from '../../market/supply/newcomers/n
 import { createProviderBudgets, type ProviderBudgets } from '../../market/supply/providers/provider-budgets.ts'
 import { createAgentPresence } from '../../market/supply/status/agent-presence.ts'
 import { type Charges, createCharges } from '../../market/supply/status/server-reporter.ts'
+import { pricedFor } from '../../request/admit/admit.ts'
 import { createPinnedLookup } from '../../wire/egress/pinned-lookup.ts'
 import { AgentStock } from '../../wire/upstreams/agents/agent-stock.ts'
 import { UpstreamClient } from '../../wire/upstreams/upstream-client.ts'
@@ -125,7 +127,7 @@ export async function startSupply(context: ComposeContext, database: Database, {
   await newcomers.refresh()
   newcomers.start()
   started.defer(() => newcomers.stop())
-  const models = () => catalog.current().models
+  const models = (caller: Caller) => pricedFor(catalog.current(), caller).models
   const { priceLimits } = config.routing
   return {
     catalog,

@@ -71,7 +71,7 @@ function jobFor({ modelId, features }: Offer) {
 
 /** No customer sends the request, and no money is held for it. */
 function planFor(offer: Offer, startedAtEpochMs: number): Plan {
-  const caller = { customerId: 'trial', sharesRequests: false } as Caller
+  const caller = { customerId: 'trial', sharesRequests: false, prices: null } as Caller
   const endpoint = { ...offer.endpoint, timeouts: { ...offer.endpoint.timeouts, totalMs: TIMEOUT_MS } }
   const tried = { ...offer, endpoint }
   const ticket = {

@@ -17,6 +17,7 @@ import { limitsReport } from '../../money/usage/limits-report.ts'
 import { refuseReport, reportSql } from '../../money/usage/report-sql.ts'
 import { createReports } from '../../money/usage/reports.ts'
 import { usageSharesOf } from '../../money/usage/usage-shares.ts'
+import { pricedFor } from '../../request/admit/admit.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Limits } from './limits.ts'
@@ -71,7 +72,7 @@ export function createUsage(
           ]).catch(refuseReport)
           return limitsReport(limits, windows, balance ?? noSpend, member)
         },
-        models: customerId => describeModels(catalog.current(), breakers.of(customerId)),
+        models: caller => describeModels(pricedFor(catalog.current(), caller), breakers.of(caller.customerId)),
         creditReports,
       }),
       usageSummary({ reports }),

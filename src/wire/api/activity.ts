@@ -386,7 +386,7 @@ export const requestReceipt = z
         first_token_ms: 1154,
         credit_wait_ms: 0,
         served_by: { provider: 'local', endpoint: 'demo', hoster_id: null, hoster_name: null },
-        price: { version: null, input_usd_per_million: 0.1, output_usd_per_million: 0.4 },
+        price: { group: null, version: null, input_usd_per_million: 0.1, output_usd_per_million: 0.4 },
         tokens: {
           source: 'upstream',
           billed: { input: 9, output: 40 },

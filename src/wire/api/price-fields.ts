@@ -3,8 +3,17 @@ import { inputKinds, outputKinds } from '../../base/domain/money.ts'
 
 const usdPerMillion = z.number().nonnegative()
 
+/** The version of the prices of a customer or an account tier. */
+export const priceGroup = z
+  .object({ name: z.string(), version: z.int() })
+  .nullable()
+  .describe(
+    'The price group of the customer, with the version that the price comes from. Null: the price is the same for all customers.',
+  )
+
 /** The price of a server in quotes and receipts. */
 export const priceFields = {
+  group: priceGroup,
   version: z
     .int()
     .nullable()

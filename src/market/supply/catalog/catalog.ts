@@ -73,7 +73,8 @@ export function buildCatalog(
   }
 }
 
-function summarise(id: string, offers: NonEmpty<Offer>, created: number): ModelSummary {
+/** Returns what customers see of a model with these offers. */
+export function summarise(id: string, offers: NonEmpty<Offer>, created: number): ModelSummary {
   const byKind = groupBy(offers, offer => offer.endpoint.kind)
   const names = new Set(offers.map(offer => offer.endpoint.name))
   return {
@@ -119,7 +120,10 @@ function firstRepeated(offers: readonly Offer[]): string | undefined {
 /** A request keeps its price when it changes later: its offer is another one from then on. */
 function atPriceOf(offer: Offer, epochMs: number): Offer {
   const { timedPrices, endpoint } = offer
-  return timedPrices === undefined ? offer : { ...offer, price: offerPrice(timedPrices, endpoint.kind, epochMs) }
+  if (timedPrices === undefined) return offer
+  const price = offerPrice(timedPrices, endpoint.kind, epochMs)
+  // What is sold at its cost stays so.
+  return { ...offer, price, ...(offer.cost === offer.price && { cost: price }) }
 }
 
 /**

@@ -62,18 +62,23 @@ function offersOf(preset: CloudPreset, apiKey: string): Offer[] {
     demo: false,
     egress: 'any',
   }
-  return preset.models.map(model => ({
-    offerId: `${preset.name}/${model.modelId}`,
-    endpoint,
-    modelId: model.modelId,
-    upstreamModel: model.upstreamModel ?? model.modelId,
-    ...pricesOf(cloudPriceList(model), 'cloud'),
-    contextTokens: model.contextTokens,
-    maxOutputTokens: model.maxOutputTokens,
-    features: new Set(model.features),
-    ...(model.quirks && { quirks: model.quirks }),
-    ...spoken(model.speaks ?? preset.speaks),
-  }))
+  return preset.models.map(model => {
+    const prices = pricesOf(cloudPriceList(model), 'cloud')
+    return {
+      offerId: `${preset.name}/${model.modelId}`,
+      endpoint,
+      modelId: model.modelId,
+      upstreamModel: model.upstreamModel ?? model.modelId,
+      ...prices,
+      // The prices are those of the cloud.
+      cost: prices.price,
+      contextTokens: model.contextTokens,
+      maxOutputTokens: model.maxOutputTokens,
+      features: new Set(model.features),
+      ...(model.quirks && { quirks: model.quirks }),
+      ...spoken(model.speaks ?? preset.speaks),
+    }
+  })
 }
 
 function spoken(speaks: Offer['speaks']): Pick<Offer, 'speaks'> {

@@ -18,7 +18,16 @@ export async function houseCallers(pool: Pool, evidence: HouseEvidence): Promise
   for (const { customerId } of house) await transaction(pool, sql => fill(sql, customerId, evidence))
   return house.map(({ customerId, keyId, email }) => {
     const limits = { requestsPerMinute: 600, requestsPerDay: 100_000, dailySpendCapNanos: 10n * DAY_NANOS }
-    return { customerId, keyId, access: plainAccess, email, accountTier: 'standard', sharesRequests: false, limits }
+    return {
+      customerId,
+      keyId,
+      access: plainAccess,
+      email,
+      accountTier: 'standard',
+      sharesRequests: false,
+      limits,
+      prices: null,
+    }
   })
 }
 

@@ -316,6 +316,21 @@ export const auditChecks = {
     ) u USING (day, model_id)
     WHERE (h.requests, h.successes, h.input_tokens, h.output_tokens, h.cost, h.share, h.fee)
       IS DISTINCT FROM (u.requests, u.successes, u.input_tokens, u.output_tokens, u.cost, u.share, u.fee)`),
+  endpoint_days_equal_days: days(`
+    SELECT concat_ws(' ', day, model_id, provider)
+    FROM (
+      SELECT day, model_id, provider, sum(requests) AS requests, sum(cost_nanos) AS cost, sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee,
+        sum(upstream_cost_nanos) AS upstream, sum(costed_nanos) AS costed
+      FROM endpoint_day WHERE day BETWEEN $1::date AND $2::date GROUP BY 1, 2, 3
+    ) e
+    FULL JOIN (
+      SELECT day, model_id, provider, sum(requests) AS requests, sum(cost_nanos) AS cost, sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee,
+        sum(upstream_cost_nanos) AS upstream, sum(costed_nanos) AS costed
+      FROM usage_day WHERE provider <> 'none' AND day BETWEEN $1::date AND $2::date GROUP BY 1, 2, 3
+    ) u USING (day, model_id, provider)
+    WHERE (e.requests, e.cost, e.share, e.fee, e.upstream, e.costed)
+        IS DISTINCT FROM (u.requests, u.cost, u.share, u.fee, u.upstream, u.costed)
+      AND day >= (SELECT value::date FROM installation WHERE name = 'endpoint_days_from')`),
   hoster_refunds_within_charges: hosters(`
     SELECT concat_ws(' ', hoster_id, day, model_id) FROM hoster_line WHERE hoster_id BETWEEN $1 AND $2 GROUP BY hoster_id, day, model_id
     HAVING sum(refunded_nanos) > sum(cost_nanos) OR sum(refunded_share_nanos) > sum(hoster_share_nanos)`),
@@ -445,28 +460,31 @@ export const auditChecks = {
     FROM (
       SELECT customer_id, day, model_id, provider, sum(requests) AS requests, sum(successes) AS successes, sum(input_tokens) AS input_tokens,
         sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(share) AS share, sum(fee) AS fee, sum(latency) AS latency,
-        sum(cached) AS cached
+        sum(cached) AS cached, sum(upstream) AS upstream, sum(costed) AS costed
       FROM (
         SELECT customer_id, (started_at AT TIME ZONE 'UTC')::date AS day, model_id, provider, count(*) AS requests,
           count(*) FILTER (WHERE success) AS successes, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
           sum(cost_nanos) AS cost, sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee,
-          coalesce(sum(latency_ms) FILTER (WHERE success), 0) AS latency, coalesce(sum(cache_read_tokens), 0) AS cached
+          coalesce(sum(latency_ms) FILTER (WHERE success), 0) AS latency, coalesce(sum(cache_read_tokens), 0) AS cached,
+          coalesce(sum(upstream_cost_nanos), 0) AS upstream, coalesce(sum(cost_nanos) FILTER (WHERE upstream_cost_nanos IS NOT NULL), 0) AS costed
         FROM ${ofCustomers('usage_row')} GROUP BY 1, 2, 3, 4
         UNION ALL
         SELECT customer_id, day, model_id, provider, requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos,
-          latency_ms_sum, cached_tokens FROM ${ofCustomers('usage_closing')}
+          latency_ms_sum, cached_tokens, upstream_cost_nanos, costed_nanos FROM ${ofCustomers('usage_closing')}
       ) parts GROUP BY 1, 2, 3, 4
     ) u
     FULL JOIN (
       SELECT customer_id, day, model_id, provider, sum(requests) AS requests, sum(successes) AS successes,
         sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cost_nanos) AS cost,
-        sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee, sum(latency_ms_sum) AS latency, sum(cached_tokens) AS cached
+        sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee, sum(latency_ms_sum) AS latency, sum(cached_tokens) AS cached,
+        sum(upstream_cost_nanos) AS upstream, sum(costed_nanos) AS costed
       FROM ${ofCustomers('usage_day')} GROUP BY 1, 2, 3, 4
       -- Rows taken back leave nothing but zeros.
       HAVING (sum(requests), sum(input_tokens), sum(output_tokens), sum(cost_nanos)) IS DISTINCT FROM (0, 0, 0, 0)
     ) r USING (customer_id, day, model_id, provider)
-    WHERE (u.requests, u.successes, u.input_tokens, u.output_tokens, u.cost, u.share, u.fee, u.latency, u.cached)
-      IS DISTINCT FROM (r.requests, r.successes, r.input_tokens, r.output_tokens, r.cost, r.share, r.fee, r.latency, r.cached)`),
+    WHERE (u.requests, u.successes, u.input_tokens, u.output_tokens, u.cost, u.share, u.fee, u.latency, u.cached, u.upstream, u.costed)
+      IS DISTINCT FROM
+        (r.requests, r.successes, r.input_tokens, r.output_tokens, r.cost, r.share, r.fee, r.latency, r.cached, r.upstream, r.costed)`),
   key_days_equal_usage: customers(`
     SELECT concat_ws(' ', customer_id, key_id, day)
     FROM (

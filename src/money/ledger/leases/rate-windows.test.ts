@@ -8,6 +8,7 @@ const caller: Caller = {
   email: 'ada@example.com',
   accountTier: 'free',
   sharesRequests: false,
+  prices: null,
   access: plainAccess,
   limits: { requestsPerMinute: 20, requestsPerDay: 1_000, dailySpendCapNanos: 5_000_000_000n },
 }

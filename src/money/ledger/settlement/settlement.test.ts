@@ -36,6 +36,8 @@ const settlement: Settlement = {
   ],
   reasoningTokens: 2,
   priceVersion: 7,
+  priceGroup: { name: 'friends', version: 3 },
+  upstreamCostNanos: 123n,
   holdNanos: 9_223_372_036_854_775_807n,
   costNanos: 9_007_199_254_740_993n,
   hosterShareNanos: 1n,
@@ -75,17 +77,21 @@ test('characters that PostgreSQL rejects are replaced, so that the charge is not
   })
 })
 
+const withoutGroup = { priceGroup: null, upstreamCostNanos: null }
+
 test('a record of an earlier version is read, without the fields that came later', () => {
-  const early = { ...settlement, label: null, parts: null, reasoningTokens: null }
+  const early = { ...settlement, label: null, parts: null, reasoningTokens: null, ...withoutGroup }
   const current = encodeSettlement(early)
-  expect(current).toMatch(/,{7}\)$/)
-  expect(decodeSettlement(currentRecord(`(5${current.slice(2, -8)})`))).toEqual(early)
-  const labelled = encodeSettlement({ ...settlement, label: null })
-  expect(decodeSettlement(currentRecord(`(6${labelled.slice(2, -2)})`))).toEqual({ ...settlement, label: null })
+  expect(current).toMatch(/,{10}\)$/)
+  expect(decodeSettlement(currentRecord(`(5${current.slice(2, -11)})`))).toEqual(early)
+  const unlabelled = { ...settlement, label: null, ...withoutGroup }
+  expect(decodeSettlement(currentRecord(`(6${encodeSettlement(unlabelled).slice(2, -5)})`))).toEqual(unlabelled)
+  const listed = { ...settlement, ...withoutGroup }
+  expect(decodeSettlement(currentRecord(`(7${encodeSettlement(listed).slice(2, -4)})`))).toEqual(listed)
 })
 
 test('a record of another version is refused with instructions', () => {
-  for (const record of ['{"v":3}', '(3,x)', '(60,x)', '6,x', '(5,x)', '(6,x)', '(7,x)', '()', '']) {
+  for (const record of ['{"v":3}', '(3,x)', '(60,x)', '6,x', '(5,x)', '(6,x)', '(7,x)', '(8,x)', '()', '']) {
     expect(() => decodeSettlement(record)).toThrow('Start that version again')
   }
 })

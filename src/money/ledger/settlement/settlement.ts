@@ -1,6 +1,7 @@
 import type { Attempt, Hold, Outcome } from '../../../base/domain/handoff.ts'
 import type { PricedPart, TokenPrice } from '../../../base/domain/money.ts'
 import type { ProviderKind } from '../../../base/domain/offer.ts'
+import type { PriceGroupName } from '../../../base/domain/price-group.ts'
 import type { RoutingNote } from '../../../base/domain/routing-note.ts'
 import { readAttempts, type StoredAttempts, storeAttempts } from '../../../base/domain/stored-attempts.ts'
 import { quoted } from '../array-literal.ts'
@@ -39,6 +40,10 @@ export interface Settlement {
   readonly reasoningTokens: number | null
   /** Null when the operator's configuration sets the price. */
   readonly priceVersion: number | null
+  /** The version of the customer's prices. Null: the price is the same for all customers. */
+  readonly priceGroup: PriceGroupName | null
+  /** What the server charges the operator. Null: nothing, or it is not known. */
+  readonly upstreamCostNanos: bigint | null
   readonly holdNanos: bigint
   readonly costNanos: bigint
   readonly hosterShareNanos: bigint
@@ -118,8 +123,9 @@ export function decodeSettlement(record: string): Settlement {
     )
   }
   const row = Object.fromEntries(names.map((name, at) => [name, fields[name].read(texts[at] ?? null)])) as Row
-  const { inputPicoPerToken, outputPicoPerToken, readTokens, readPico, writtenTokens, writtenPico, others, ...rest } =
+  const { inputPicoPerToken, outputPicoPerToken, readTokens, readPico, writtenTokens, writtenPico, others, ...more } =
     row
+  const { groupName, groupVersion, ...rest } = more
   const parts: PricedPart[] = []
   if (readTokens !== null) parts.push({ kind: 'cache_read', tokens: readTokens, picoPerToken: readPico ?? 0n })
   if (writtenTokens !== null)
@@ -128,6 +134,7 @@ export function decodeSettlement(record: string): Settlement {
   return {
     ...rest,
     price: { inputPicoPerToken, outputPicoPerToken },
+    priceGroup: groupName === null || groupVersion === null ? null : { name: groupName, version: groupVersion },
     parts: parts.length === 0 ? null : parts,
     attempts: readAttempts(row.attempts, row),
   }
@@ -149,7 +156,7 @@ function field<Value>(read: Field<Value>['read'], write: Field<Value>['write'], 
   return { read, write, since }
 }
 
-const VERSION = 7
+const VERSION = 8
 /** The earliest version that is still read. */
 const FIRST_VERSION = 5
 
@@ -228,6 +235,9 @@ const fields = {
   reasoningTokens: field(optionalCount, settlement => settlement.reasoningTokens, 6),
   others: field(optionalText, ({ parts }) => orNull(otherParts, parts), 6),
   label: field(optionalText, settlement => orNull(text, settlement.label), 7),
+  groupName: field(optionalText, settlement => settlement.priceGroup?.name ?? null, 8),
+  groupVersion: field(optionalCount, settlement => settlement.priceGroup?.version ?? null, 8),
+  upstreamCostNanos: field(optional(BigInt), settlement => settlement.upstreamCostNanos, 8),
 }
 
 type Row = { readonly [Name in keyof typeof fields]: ReturnType<(typeof fields)[Name]['read']> }

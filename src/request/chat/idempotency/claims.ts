@@ -183,6 +183,8 @@ function supersededSettlement({ customerId, keyId, modelId }: Claim, requestId: 
     parts: null,
     reasoningTokens: null,
     priceVersion: null,
+    priceGroup: null,
+    upstreamCostNanos: null,
     holdNanos: 0n,
     costNanos: 0n,
     hosterShareNanos: 0n,
