@@ -88,10 +88,16 @@ CREATE TABLE api_key (
   person_id uuid,
   is_playground boolean NOT NULL DEFAULT false,
   label text,
+  paused_at timestamp with time zone,
+  former_key_hash bytea,
+  former_hint text,
+  former_expires_at timestamp with time zone,
   CONSTRAINT api_key_key_hash_key UNIQUE (key_hash),
   CONSTRAINT api_key_pkey PRIMARY KEY (key_id),
   CONSTRAINT api_key_customer_id_fkey FOREIGN KEY (customer_id) REFERENCES customer(customer_id),
   CONSTRAINT api_key_person_id_fkey FOREIGN KEY (person_id) REFERENCES person(person_id),
+  CONSTRAINT api_key_former_check CHECK ((((former_key_hash IS NULL) = (former_expires_at IS NULL)) AND ((former_key_hash IS NULL) = (former_hint IS NULL)))),
+  CONSTRAINT api_key_former_key_hash_check CHECK ((length(former_key_hash) = 32)),
   CONSTRAINT api_key_key_hash_check CHECK ((length(key_hash) = 32)),
   CONSTRAINT api_key_label_check CHECK ((label ~ '^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,63}$'::text)),
   CONSTRAINT api_key_limit_reset_check CHECK ((limit_reset = ANY (ARRAY['none'::text, 'daily'::text, 'weekly'::text, 'monthly'::text]))),
@@ -100,6 +106,7 @@ CREATE TABLE api_key (
   CONSTRAINT api_key_spend_limit_nanos_check CHECK ((spend_limit_nanos >= 0))
 );
 CREATE INDEX api_key_customer ON api_key USING btree (customer_id);
+CREATE UNIQUE INDEX api_key_former ON api_key USING btree (former_key_hash) WHERE (former_key_hash IS NOT NULL);
 CREATE INDEX api_key_in_use ON api_key USING btree (customer_id) WHERE (revoked_at IS NULL);
 CREATE INDEX api_key_playground ON api_key USING btree (customer_id, person_id) WHERE is_playground;
 CREATE TRIGGER note_change AFTER INSERT OR DELETE OR UPDATE ON api_key FOR EACH ROW EXECUTE FUNCTION note_customer_change('keys');
@@ -722,7 +729,9 @@ CREATE TABLE key_spend (
   window_start date NOT NULL,
   spent_nanos bigint NOT NULL DEFAULT 0,
   leased_nanos bigint NOT NULL DEFAULT 0,
+  before_nanos bigint NOT NULL DEFAULT 0,
   CONSTRAINT key_spend_pkey PRIMARY KEY (customer_id, key_id, window_start),
+  CONSTRAINT key_spend_before_nanos_check CHECK ((before_nanos >= 0)),
   CONSTRAINT key_spend_leased_nanos_check CHECK ((leased_nanos >= 0)),
   CONSTRAINT key_spend_spent_nanos_check CHECK ((spent_nanos >= 0))
 ) WITH (fillfactor=50);

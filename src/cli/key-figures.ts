@@ -26,6 +26,7 @@ export function keyJson(key: KeyListing, spend: Spend = noSpend): Record<string,
     spend: spendJson(spend),
     created_at: key.createdAt.toISOString(),
     expires_at: key.expiresAt?.toISOString() ?? null,
+    paused_at: key.pausedAt?.toISOString() ?? null,
     revoked_at: key.revokedAt?.toISOString() ?? null,
   }
 }
@@ -74,8 +75,9 @@ function defaultsText(defaults: KeyDefaults | null): string {
     .join(' ')
 }
 
-function keyState({ revokedAt, expiresAt, customerDisabledAt }: KeyListing): string {
+function keyState({ revokedAt, pausedAt, expiresAt, customerDisabledAt }: KeyListing): string {
   if (revokedAt !== null) return 'revoked'
+  if (pausedAt !== null) return 'paused'
   if (customerDisabledAt !== null) return 'disabled'
   return expiresAt !== null && expiresAt.getTime() <= Date.now() ? 'expired' : 'active'
 }

@@ -21,13 +21,23 @@ import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { UsageError } from './failure.ts'
 import { editKeyCommand } from './key-edit.ts'
 import { keyJson, keyTable } from './key-figures.ts'
+import { findKeyCommand, pauseKeyCommand, resumeKeyCommand, rotateKeyCommand } from './key-pause.ts'
 import type { Json } from './output.ts'
 import { resolveCustomer, resolveKey } from './resolve.ts'
 import { unknownModelsNote } from './unknown-models.ts'
 import { withDatabase } from './with-database.ts'
 
 export function keyCommands(): Command {
-  return createCommandGroup('key', 'Issue, change and revoke API keys', [issue(), list(), editKeyCommand(), revoke()])
+  return createCommandGroup('key', 'Issue, change, pause, replace and revoke API keys', [
+    issue(),
+    list(),
+    editKeyCommand(),
+    findKeyCommand(),
+    pauseKeyCommand(),
+    resumeKeyCommand(),
+    rotateKeyCommand(),
+    revoke(),
+  ])
 }
 
 function issue(): Command {

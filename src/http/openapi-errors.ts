@@ -57,7 +57,7 @@ function exampleOf(code: ErrorCode, body: ErrorFormat['body']): Json {
 
 /** Errors of every operation. `not_found` and `method_not_allowed` concern addresses without an operation. */
 const always: readonly ErrorCode[] = ['invalid_header', 'headers_too_large', 'request_timeout', 'internal_error']
-const withKey: readonly ErrorCode[] = ['invalid_api_key', 'database_unavailable']
+const withKey: readonly ErrorCode[] = ['invalid_api_key', 'key_paused', 'database_unavailable']
 const withHosterKey: readonly ErrorCode[] = ['invalid_hoster_key', 'insufficient_scope', 'database_unavailable']
 const withOperatorKey: readonly ErrorCode[] = [
   'invalid_operator_key',

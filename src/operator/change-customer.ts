@@ -3,8 +3,6 @@ import type { Pool } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import type { MemberRole } from '../base/domain/member-role.ts'
 import type { Nanos } from '../base/domain/money.ts'
-import { findKeyInUse, revokeKey } from '../identity/auth/keys.ts'
-import { noteKeyRevoked } from '../identity/auth/note-key.ts'
 import type { Invitations, MadeInvitation } from '../identity/people/invitations.ts'
 import { checkInvitation } from '../identity/people/members.ts'
 import { createCustomer, findCustomer, setAccountTier, setDisabled, setOwnLimits } from '../money/accounts/customers.ts'
@@ -99,17 +97,6 @@ export function inviteMember(
         detail: { role },
         address,
       }),
-  })
-}
-
-/** Revokes a key like `switchyard key revoke`, on all nodes within two seconds. Throws `not_found`. */
-export function revokeCustomerKey(pool: Pool, actor: Actor, customerId: string, keyId: string): Promise<void> {
-  return act(pool, actor, async sql => {
-    const key = await findKeyInUse(sql, customerId, keyId)
-    if (key === undefined || !(await revokeKey(sql, keyId))) {
-      throw new ApiError('not_found', { message: 'This customer has no such key, or it was revoked before.' })
-    }
-    await noteKeyRevoked(sql, actor, key)
   })
 }
 

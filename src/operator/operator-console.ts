@@ -8,13 +8,16 @@ import type { SignedIn } from '../identity/people/sessions.ts'
 import { decideModel } from '../market/marketplace/decide-model.ts'
 import type { CreditEvidence } from '../money/ledger/credit-evidence.ts'
 import { reportSql } from '../money/usage/report-sql.ts'
+import type { RequestedKey } from '../wire/api/key-request.ts'
 import type { CustomerChange, GrantOrder, RefundRequest } from '../wire/api/operator/customer-changes.ts'
 import type {
   CustomerDetail,
   CustomerPage,
   CustomersQuery,
+  FoundKey,
   GrantResult,
   GrantShown,
+  IssuedCustomerKey,
   RefundResult,
 } from '../wire/api/operator/customers.ts'
 import type { AuditLogPage, AuditLogState, LogQuery } from '../wire/api/operator/log.ts'
@@ -34,7 +37,8 @@ import type { OperatorSystem } from '../wire/api/operator/system.ts'
 import type { OperatorUsage, UsageSpan } from '../wire/api/operator/usage.ts'
 import type { StatusReport } from '../wire/api/status.ts'
 import type { AlarmRules } from './alarms/alarms.ts'
-import { addCustomer, changeCustomer, inviteMember, revokeCustomerKey } from './change-customer.ts'
+import { addCustomer, changeCustomer, inviteMember } from './change-customer.ts'
+import { findCustomerKey, issueCustomerKey, revokeCustomerKey, setKeyPaused } from './customer-keys.ts'
 import { decideGrant, grant } from './grants.ts'
 import { listCustomers } from './list-customers.ts'
 import { listGrants } from './list-grants.ts'
@@ -76,7 +80,11 @@ export interface OperatorConsole {
     invitation: { customerId: string; email: string; role: MemberRole },
     name: string,
   ): Promise<MadeInvitation>
+  issueKey(actor: Actor, customerId: string, order: RequestedKey): Promise<IssuedCustomerKey>
+  setKeyPaused(actor: Actor, order: { customerId: string; keyId: string; isPaused: boolean }): Promise<void>
   revokeKey(actor: Actor, customerId: string, keyId: string): Promise<void>
+  /** Finds the key that this text is. Rejects with `not_found`. */
+  findKey(key: string): Promise<FoundKey>
   grant(actor: Actor, customerId: string, order: GrantOrder): Promise<GrantResult>
   listGrants(state: 'waiting' | 'all', viewerId: string): Promise<GrantShown[]>
   decideGrant(actor: Actor, grantId: string, isApproved: boolean): Promise<{ state: 'granted' | 'rejected' }>
@@ -132,6 +140,9 @@ export function createOperatorConsole(deps: {
     changeCustomer: (actor, customerId, change) => changeCustomer(deskPool, actor, customerId, change, tiers.names),
     inviteMember: (actor, invitation, name) =>
       inviteMember(deps.invitations, actor, invitation, { name, nowMs: nowMs() }),
+    issueKey: (actor, customerId, order) => issueCustomerKey(deskPool, actor, customerId, order),
+    setKeyPaused: (actor, order) => setKeyPaused(deskPool, actor, order),
+    findKey: key => findCustomerKey(reports, key),
     revokeKey: (actor, customerId, keyId) => revokeCustomerKey(deskPool, actor, customerId, keyId),
     grant: (actor, customerId, order) => grant(deskPool, evidence, actor, customerId, order),
     listGrants: (state, viewerId) => listGrants(reports, { state, viewerId }),

@@ -62,6 +62,8 @@ describe('200', () => {
       spent_usd: 0,
       limit_resets_at: expect.stringMatching(/T00:00:00.000Z$/),
       last_used_on: null,
+      paused_at: null,
+      former_key: null,
       is_playground: false,
       made_by: null,
       label: null,
@@ -147,6 +149,8 @@ describe('200', () => {
       limit_reset: 'monthly',
       spent_usd: 0.00015,
       last_used_on: now.toISOString().slice(0, 10),
+      paused_at: null,
+      former_key: null,
       is_playground: false,
       made_by: null,
       label: null,
@@ -248,17 +252,27 @@ describe('PATCH /v1/keys/{id}', () => {
     upstream.always(answer())
   })
 
-  test('a limit that is new, or resets at other times, counts from the change', async () => {
+  test('a limit that is new, or resets at other times, counts what its window has spent', async () => {
     const customer = await manager()
     const { id, bot } = await createKey(customer, {})
     upstream.always(answer({ usage: usageOf(50, 50) }))
+    // Each holds at most 0.0003 USD and costs 0.00015 USD.
     expect((await gateway.chat(bot, hello)).status).toBe(200)
-    await change(customer, id, { spend_limit_usd: 0.0003 })
     expect((await gateway.chat(bot, hello)).status).toBe(200)
+    await expect.poll(() => gateway.usage(bot)).toHaveLength(2)
+    const capped = await change(customer, id, { spend_limit_usd: 0.0005, limit_reset: 'monthly' })
+    expect(capped).toMatchObject({ limit_usd: 0.0005, spent_usd: 0.0003 })
     expect((await gateway.chat(bot, hello)).status).toBe(402)
-    await change(customer, id, { limit_reset: 'daily' })
+    await change(customer, id, { spend_limit_usd: 0.0006 })
     expect((await gateway.chat(bot, hello)).status).toBe(200)
+    expect(await change(customer, id, { limit_reset: 'daily' })).toMatchObject({ spent_usd: 0.00045 })
     expect((await gateway.chat(bot, hello)).status).toBe(402)
+    // Nothing counts twice when a limit goes and comes.
+    await change(customer, id, { spend_limit_usd: null })
+    expect(await change(customer, id, { spend_limit_usd: 1, limit_reset: 'monthly' })).toMatchObject({
+      spent_usd: 0.00045,
+    })
+    expect(await audit()).toEqual([])
     await change(customer, id, { spend_limit_usd: null })
     expect((await gateway.chat(bot, hello)).status).toBe(200)
     const usage = async () => (await json(send(customer, 'GET', '/v1/keys'))).data.find(key => key.id === id)

@@ -18,6 +18,7 @@ const exempt: Readonly<Record<string, string>> = {
   'operator list': 'reads',
   'operator key list': 'reads',
   'key list': 'reads',
+  'key find': 'reads',
   'payments list': 'reads',
   'payments differences': 'reads',
   'voucher list': 'reads',
@@ -142,6 +143,11 @@ test('every command that changes something leaves an entry with the user of the 
   const edited = await change('key edit', [key.key_id, '--limit-usd', '2'], 'key.changed')
   expect(edited.entries).toMatchObject([{ detail: { before: { limit_usd: null }, after: { limit_usd: '2.00' } } }])
   await change('key edit', [key.key_id, '--limit-usd', '2'])
+  await change('key pause', [key.key_id], 'key.paused')
+  await change('key pause', [key.key_id])
+  await change('key resume', [key.key_id], 'key.resumed')
+  const rotated = await change('key rotate', [key.key_id, '--grace', '7d'], 'key.rotated')
+  expect(rotated.entries).toMatchObject([{ subject: key.key_id, detail: { former_hint: key.hint } }])
   await change('key revoke', [key.key_id], 'key.revoked')
   await change('key revoke', [key.key_id])
   const webhook = ['--webhook', 'https://example.com/hooks/upstream-secret']

@@ -160,6 +160,15 @@ test('a key of a customer or a hoster leaves entries with its id', async () => {
   const made = await change('POST /v1/keys', by, send('POST', 'keys', { name: 'made' }), 'key.issued')
   secrets.add(made.key)
   await change('PATCH /v1/keys/*', by, send('PATCH', `keys/${made.id}`, { name: 'other' }), 'key.changed')
+  const rotated = await change(
+    'POST /v1/keys/:id/rotate',
+    by,
+    send('POST', `keys/${made.id}/rotate`, {}),
+    'key.rotated',
+  )
+  secrets.add(rotated.key)
+  await change('POST /v1/keys/find', by, send('POST', 'keys/find', { key: made.key }))
+  await change('PATCH /v1/keys/*', by, send('PATCH', `keys/${made.id}`, { paused: true }), 'key.paused')
   await change('DELETE /v1/keys/*', by, send('DELETE', `keys/${made.id}`), 'key.revoked')
   const rule = { kind: 'daily_spend', channel: 'webhook', target: 'https://example.com/path-secret' }
   secrets.add('path-secret')
@@ -240,6 +249,9 @@ test('a person leaves entries for changes of a customer', async () => {
   secrets.add(key.key)
   const patch = () => owner.browser.send('PATCH', `${path}/keys/${key.id}`, { spend_limit_usd: 5 })
   await change(door('PATCH', 'keys/*'), owner.by, patch, 'key.changed')
+  const rotated = await change(door('POST', 'keys/:id/rotate'), owner.by, post(`keys/${key.id}/rotate`), 'key.rotated')
+  secrets.add(rotated.key)
+  await change(door('POST', 'keys/find'), owner.by, post('keys/find', { key: key.key }))
   await change(door('DELETE', 'keys/*'), owner.by, remove(`keys/${key.id}`), 'key.revoked')
   const play = await change(door('POST', 'playground-key'), owner.by, post('playground-key'), 'key.issued')
   secrets.add(play.key)
@@ -444,6 +456,13 @@ test('an operator leaves entries', async () => {
   const invite = send('POST', `customers/${id}/invites`, { email: 'made@example.com' })
   await change(customerDoor('POST', '/invites'), by, invite, 'member.invited')
   const issued = await transaction(world.pool, sql => issueKey(sql, { customerId: id, name: 'x' }))
+  const order2 = send('POST', `customers/${id}/keys`, { name: 'made' })
+  const madeKey = await change(customerDoor('POST', '/keys'), by, order2, 'key.issued')
+  secrets.add(madeKey.key)
+  const keyPath = `customers/${id}/keys/${issued.keyId}`
+  await change(customerDoor('POST', '/keys/:key_id/pause'), by, send('POST', `${keyPath}/pause`), 'key.paused')
+  await change(customerDoor('POST', '/keys/:key_id/resume'), by, send('POST', `${keyPath}/resume`), 'key.resumed')
+  await change('POST operator/customer-keys/find', by, send('POST', 'customer-keys/find', { key: issued.key }))
   const revoke = send('DELETE', `customers/${id}/keys/${issued.keyId}`)
   await change(customerDoor('DELETE', '/keys/:key_id'), by, revoke, 'key.revoked')
   const credit = (amount: number) =>

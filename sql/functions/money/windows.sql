@@ -102,6 +102,26 @@ BEGIN
     FROM key_spend k WHERE k.customer_id = p_customer AND k.key_id = p_key AND k.window_start = p_window);
 END $$;
 
+-- Lets a limit of a key count what the key has spent in the current window before. Call it before the limit is set. Requests
+-- that run meanwhile without the limit are not counted: their leases name no window. Locks the balance of the customer.
+CREATE OR REPLACE FUNCTION count_key_window(p_customer uuid, p_key uuid, p_reset text, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  v_window date;
+  v_spent bigint;
+BEGIN
+  PERFORM lock_balances(ARRAY[p_customer]);
+  SELECT next_window_start(p_reset, b.day, (p_now AT TIME ZONE 'UTC')::date) INTO v_window FROM balance b WHERE b.customer_id = p_customer;
+  IF v_window IS NULL THEN RETURN; END IF;
+  SELECT coalesce(sum(d.cost_nanos), 0) INTO v_spent
+    FROM usage_key_day d WHERE d.customer_id = p_customer AND d.key_id = p_key AND d.day >= v_window;
+  IF v_spent = 0 THEN RETURN; END IF;
+  INSERT INTO key_spend AS k (customer_id, key_id, window_start, spent_nanos, before_nanos) VALUES (p_customer, p_key, v_window, v_spent, v_spent)
+    ON CONFLICT (customer_id, key_id, window_start) DO UPDATE SET spent_nanos = excluded.spent_nanos,
+      before_nanos = k.before_nanos + excluded.spent_nanos - k.spent_nanos
+    WHERE k.spent_nanos < excluded.spent_nanos;
+END $$;
+
 -- Adds what a batch granted to the holds of keys with a limit. The balances are locked.
 CREATE OR REPLACE FUNCTION save_key_budgets(p_budgets spend_budget[]) RETURNS void
 LANGUAGE plpgsql AS $$

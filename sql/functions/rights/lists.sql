@@ -35,7 +35,7 @@ LANGUAGE sql IMMUTABLE AS $$
     'move_earnings', 'prepare_payouts_by_operator', 'approve_payouts_by_operator', 'cancel_payouts_by_operator',
     'settle_bank_payout_by_operator', 'set_payout_freeze_by_operator', 'claw_back_by_operator', 'return_clawback_by_operator',
     'close_promotion_days', 'decide_promotion_review_by_operator',
-    'use_operator_key', 'issue_operator_key_by_operator', 'revoke_operator_key_by_operator']::name[]
+    'count_key_window', 'use_operator_key', 'issue_operator_key_by_operator', 'revoke_operator_key_by_operator']::name[]
 $$;
 
 -- Tables of people and their access, of what they may spend, of the cards that are charged, and of the servers that get

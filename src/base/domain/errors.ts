@@ -113,6 +113,12 @@ export const errorTable = {
     'insufficient_quota',
     'Your running requests hold the rest of the balance, the daily spend cap or the spend limit of this API key or its member. Retry when they have finished, lower max_tokens or shorten the messages.',
   ),
+  key_paused: row(
+    403,
+    'permission_error',
+    'This API key is paused. An owner or developer of its account can resume it under Keys in the console, or with PATCH /v1/keys/{id}.',
+    { shouldRetry: false },
+  ),
   model_not_allowed: row(
     403,
     'permission_error',

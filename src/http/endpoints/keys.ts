@@ -11,8 +11,12 @@ import {
   changedLimit,
   keyChangeRequest,
   keyRequest,
+  keyRotationRequest,
+  keySearchRequest,
   parseKeyChange,
   parseKeyRequest,
+  parseKeyRotation,
+  parseKeySearch,
 } from '../../wire/api/key-request.ts'
 import { deletedKey, issuedKey, key, keyList, showKey } from '../../wire/api/keys.ts'
 import { actingOf } from '../acting-of.ts'
@@ -135,6 +139,74 @@ export function keyEdit(deps: KeysDeps & BodyDeps): Endpoint {
         defaults: change.defaults === undefined ? undefined : changedDefaults(listed.defaults, change.defaults),
       }))
       return showKey(changed, (await readKeyUses(customerId)).get(changed.keyId) ?? unused)
+    },
+  }
+}
+
+/** POST /v1/keys/{id}/rotate */
+export function keyRotate(deps: KeysDeps & BodyDeps): Endpoint {
+  const { keys, readKeyUses, clock, bodyLimitBytes } = deps
+  return {
+    method: 'POST',
+    path: '/v1/keys/:id/rotate',
+    access: 'key',
+    scope: 'manage',
+    isReport: true,
+    doc: {
+      operationId: 'rotateKey',
+      summary: 'Replace an API key',
+      description:
+        'Makes a new key in the place of this one, with the same id, limits and history. Both work until `grace_seconds` have passed; then the former one stops. Only this response contains the key itself. Requires a key with the scope `manage`.',
+      tag: 'Keys',
+      openapiPath: '/v1/keys/{id}/rotate',
+      pathParameters,
+      errors: ['not_found'],
+      body: keyRotationRequest,
+      response: { contentType: 'application/json', schema: issuedKey, description: 'The new key.' },
+    },
+    async handle(context) {
+      const { caller, signedIn, request } = context
+      const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
+      const { formerUntil } = parseKeyRotation(body, clock.epochMs())
+      const order = {
+        formerUntil,
+        customerId: caller.customerId,
+        keyId: (request.params as { id: string }).id.toLowerCase(),
+        personId: signedIn?.person.personId ?? null,
+        makerId: caller.keyId,
+        check(listed: { readonly scopes: readonly KeyScope[] }) {
+          if (signedIn !== null) requireManageConfirmed(signedIn, listed.scopes, clock)
+        },
+      }
+      const { key, listing } = await keys.rotate(order, actingOf(deps, context))
+      return { ...showKey(listing, (await readKeyUses(caller.customerId)).get(listing.keyId) ?? unused), key }
+    },
+  }
+}
+
+/** POST /v1/keys/find */
+export function keyFind({ keys, readKeyUses, bodyLimitBytes }: KeysDeps & BodyDeps): Endpoint {
+  return {
+    method: 'POST',
+    path: '/v1/keys/find',
+    access: 'key',
+    scope: 'manage',
+    isReport: true,
+    showsCharges: true,
+    doc: {
+      operationId: 'findKey',
+      summary: 'Find an API key by the key itself',
+      description:
+        'Finds the key of the customer that this text is, also one that was replaced and still works, such as to stop a key that leaked. Only its hash is compared. Requires a key with the scope `manage`.',
+      tag: 'Keys',
+      errors: ['not_found'],
+      body: keySearchRequest,
+      response: { contentType: 'application/json', schema: key, description: 'The key.' },
+    },
+    async handle({ caller: { customerId }, request }) {
+      const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
+      const found = await keys.findItself(customerId, parseKeySearch(body).key)
+      return showKey(found, (await readKeyUses(customerId)).get(found.keyId) ?? unused)
     },
   }
 }

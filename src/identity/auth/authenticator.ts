@@ -18,7 +18,7 @@ import { createKeyLookUp, type KeyRow, keysOfCustomers } from './look-up-keys.ts
 export interface Authenticator {
   /**
    * Returns the caller of a request: at once when its key is cached. Throws or rejects with ApiError:
-   * `invalid_api_key`, or `database_unavailable` when an unknown key cannot be looked up.
+   * `invalid_api_key`, `key_paused`, or `database_unavailable` when an unknown key cannot be looked up.
    *
    * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`
    */
@@ -54,7 +54,7 @@ export function createAuthenticator({
       if (row === undefined) return undefined
       const { price_group: name, price_group_version: version } = row
       const prices = name === null || version === null ? null : await findPrices({ name, version })
-      return { holder: callerOf(row, limitsOf(row.account_tier), prices), expiresAt: row.expires_at }
+      return { holder: callerOf(row, limitsOf(row.account_tier), prices), expiresAt: row.expires_at, isPaused: row.is_paused }
     },
   })
   return {

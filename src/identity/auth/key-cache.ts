@@ -7,6 +7,8 @@ export interface FoundKey<Holder> {
   readonly holder: Holder
   /** Null: the key does not expire. */
   readonly expiresAt: Date | null
+  /** The key is known, and refused until somebody resumes it. */
+  readonly isPaused?: boolean
 }
 
 export interface KeyCacheDeps<Holder> {
@@ -45,6 +47,7 @@ const UNKNOWN_MS = 2_000
 interface Known<Holder> {
   readonly holder: Holder
   readonly expiresAtEpochMs: number
+  readonly isPaused: boolean
   readonly readAtMs: number
   movedAtMs: number
   renewAtMs: number
@@ -77,7 +80,7 @@ export class KeyCache<Holder> {
   }
 
   /**
-   * Returns the holder of a key: at once when it is cached. Throws or rejects with the refusal, or with
+   * Returns the holder of a key: at once when it is cached. Throws or rejects with the refusal, `key_paused`, or with
    * `database_unavailable` when an unknown key cannot be looked up.
    *
    * @param hasValidChecksum called for keys that are not cached: a guessed key costs no query
@@ -96,6 +99,7 @@ export class KeyCache<Holder> {
 
   #holderOf(found: Known<Holder> | undefined): Holder {
     if (!found || found.expiresAtEpochMs <= this.#clock.epochMs()) throw new ApiError(this.#deps.refusal)
+    if (found.isPaused) throw new ApiError('key_paused')
     return found.holder
   }
 
@@ -160,12 +164,13 @@ export class KeyCache<Holder> {
   }
 }
 
-function knownOf<Holder>({ holder, expiresAt }: FoundKey<Holder>, readAtMs: number): Known<Holder> {
+function knownOf<Holder>({ holder, expiresAt, isPaused = false }: FoundKey<Holder>, readAtMs: number): Known<Holder> {
   return {
     readAtMs,
     movedAtMs: readAtMs,
     renewAtMs: readAtMs + RENEW_AFTER_MS,
     expiresAtEpochMs: expiresAt?.getTime() ?? Number.POSITIVE_INFINITY,
+    isPaused,
     holder,
   }
 }

@@ -31,6 +31,11 @@ export interface KeyListing {
   readonly createdAt: Date
   readonly expiresAt: Date | null
   readonly revokedAt: Date | null
+  /** While set, the key is refused. */
+  readonly pausedAt: Date | null
+  /** The hint of the key that this one has replaced, while that still works; null otherwise. */
+  readonly formerHint: string | null
+  readonly formerExpiresAt: Date | null
   /** Made by the console for its playground. */
   readonly isPlayground: boolean
   /** E-mail address of the person who made the key in the console; null for other keys. */
@@ -173,20 +178,36 @@ export async function findKeyInUse(sql: Sql, customerId: string, keyId: string):
   return rows[0]
 }
 
-/** Finds keys by id, by hint or by the key itself. Several keys may share a hint. */
+/** Finds keys by id, by hint or by the key itself, also one that was replaced and still works. Several keys may share a hint. */
 export async function findKeys(sql: Sql, text: string): Promise<KeyListing[]> {
   const { rows } = await sql.query<KeyListing>(
-    `${SELECT} WHERE key_id::text = lower($1) OR hint = $1 OR key_hash = decode($2, 'base64') ORDER BY api_key.created_at, key_id`,
+    `${SELECT} WHERE key_id::text = lower($1) OR hint = $1 OR key_hash = decode($2, 'base64') OR former_key_hash = decode($2, 'base64')
+      ORDER BY api_key.created_at, key_id`,
     [text, hashApiKey(text)],
   )
   return rows
+}
+
+/**
+ * Finds a key by itself, revoked ones too, of one customer or of all (`customerId` null). Only its hash reaches the database.
+ */
+export async function findKeyItself(sql: Sql, key: string, customerId: string | null): Promise<KeyListing | undefined> {
+  const { rows } = await sql.query<KeyListing>(
+    `${SELECT} WHERE key_id = (SELECT key_id FROM api_key WHERE key_hash = decode($1, 'base64')
+        UNION ALL SELECT key_id FROM api_key WHERE former_key_hash = decode($1, 'base64') LIMIT 1)
+      AND ($2::uuid IS NULL OR customer_id = $2)`,
+    [hashApiKey(key), customerId],
+  )
+  return rows[0]
 }
 
 const SELECT = `
   SELECT key_id AS "keyId", customer_id AS "customerId", customer.email AS "customerEmail", customer.disabled_at AS "customerDisabledAt", api_key.name, hint, spend_limit_nanos AS "limitNanos",
          limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes, api_key.label, routing_defaults AS defaults,
          api_key.created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt",
-         is_playground AS "isPlayground", person.email AS "madeBy"
+         is_playground AS "isPlayground", person.email AS "madeBy", paused_at AS "pausedAt",
+         CASE WHEN former_expires_at > now() THEN former_hint END AS "formerHint",
+         CASE WHEN former_expires_at > now() THEN former_expires_at END AS "formerExpiresAt"
     FROM api_key JOIN customer USING (customer_id) LEFT JOIN person USING (person_id)`
 
 /** Changes to a key. Omitted fields stay as they are. */
@@ -201,6 +222,7 @@ export interface KeyChange {
   /** Null removes them. */
   readonly defaults?: KeyDefaults | null | undefined
   readonly expiresAt?: Date | null | undefined
+  readonly isPaused?: boolean | undefined
 }
 
 /**
@@ -208,6 +230,7 @@ export interface KeyChange {
  * Returns the key as it is now; undefined when it is revoked or does not exist.
  */
 export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Promise<KeyListing | undefined> {
+  if (change.limit != null) await countWindow(sql, keyId, change.limit.reset)
   const { rows } = await sql.query<KeyListing>(
     `${SELECT} WHERE key_id = $1 AND revoked_at IS NULL FOR UPDATE OF api_key`,
     [keyId],
@@ -228,10 +251,11 @@ export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Pro
     label: change.label === undefined ? key.label : change.label,
     defaults: change.defaults === undefined ? key.defaults : change.defaults,
     expiresAt: change.expiresAt === undefined ? key.expiresAt : change.expiresAt,
+    pausedAt: change.isPaused === undefined ? key.pausedAt : change.isPaused ? (key.pausedAt ?? new Date()) : null,
   }
   await sql.query(
     `UPDATE api_key SET name = $2, spend_limit_nanos = $3, highest_limit_nanos = greatest(highest_limit_nanos, $3), limit_reset = $4,
-       allowed_models = $5, scopes = $6, expires_at = $7, routing_defaults = $8, label = $9
+       allowed_models = $5, scopes = $6, expires_at = $7, routing_defaults = $8, label = $9, paused_at = $10
      WHERE key_id = $1`,
     [
       keyId,
@@ -243,10 +267,50 @@ export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Pro
       changed.expiresAt,
       changed.defaults === null ? null : JSON.stringify(changed.defaults),
       changed.label,
+      changed.pausedAt,
     ],
   )
   await bumpControlVersion(sql, 'access')
   return changed
+}
+
+/**
+ * A limit that is new, or resets at other times, counts what its window has spent before. The balance is locked before the
+ * key, as by all functions that move money.
+ */
+async function countWindow(sql: Sql, keyId: string, reset: LimitReset): Promise<void> {
+  await sql.query(
+    `SELECT count_key_window(customer_id, key_id, $2, now()) FROM api_key
+      WHERE key_id = $1 AND (spend_limit_nanos IS NULL OR limit_reset <> $2)`,
+    [keyId, reset],
+  )
+}
+
+/**
+ * Replaces a key that is not revoked. The former one works until `formerUntil`; one before that stops at once. Limits,
+ * spend and history stay: it is the same row. Run it in a transaction. Returns the new key and its listing; undefined when it
+ * is revoked or does not exist.
+ *
+ * @param formerUntil null: the former key stops at once
+ */
+export async function rotateKey(
+  sql: Sql,
+  keyId: string,
+  formerUntil: Date | null,
+): Promise<(IssuedKey & { readonly listing: KeyListing }) | undefined> {
+  const key = mintApiKey()
+  const hint = hintOf(key)
+  const { rowCount } = await sql.query(
+    `UPDATE api_key SET key_hash = decode($2, 'base64'), hint = $3,
+       former_key_hash = CASE WHEN $4::timestamptz IS NOT NULL THEN key_hash END,
+       former_hint = CASE WHEN $4::timestamptz IS NOT NULL THEN hint END, former_expires_at = $4
+     WHERE key_id = $1 AND revoked_at IS NULL`,
+    [keyId, hashApiKey(key), hint, formerUntil],
+  )
+  if (rowCount === 0) return undefined
+  await bumpControlVersion(sql, 'access')
+  const { rows } = await sql.query<KeyListing>(`${SELECT} WHERE key_id = $1`, [keyId])
+  return { keyId, key, hint, listing: rows[0]! }
 }
 
 /** Revokes all keys of a customer for good. Run it in a transaction. Returns how many keys there were. */

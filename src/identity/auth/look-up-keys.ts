@@ -8,6 +8,7 @@ interface KeyColumns {
   readonly key_hash: string
   readonly key_id: string
   readonly expires_at: Date | null
+  readonly is_paused: boolean
   readonly spend_limit_nanos: bigint | null
   readonly limit_reset: LimitReset
   readonly allowed_models: readonly string[] | null
@@ -60,16 +61,20 @@ export interface KeyStatement<Row extends { readonly key_hash: string }> extends
 export const keysOfCustomers: KeyStatement<KeyRow> = {
   name: 'auth_look_up_keys',
   text: `
-    SELECT encode(key_hash, 'base64') AS key_hash, key_id, expires_at, k.spend_limit_nanos, k.limit_reset, allowed_models, scopes,
+    SELECT encode(found.hash, 'base64') AS key_hash, key_id, least(k.expires_at, found.expires_at) AS expires_at,
+           k.paused_at IS NOT NULL AS is_paused, k.spend_limit_nanos, k.limit_reset, allowed_models, scopes,
            routing_defaults, label, k.customer_id, c.email, account_tier, shares_requests, requests_per_minute, requests_per_day,
            daily_spend_cap_nanos, g.name AS price_group, g.version AS price_group_version,
            m.spend_limit_nanos AS member_limit_nanos, m.limit_reset AS member_limit_reset, m.person_id AS member_id, p.email AS member_email
-      FROM api_key k JOIN customer c USING (customer_id)
+      FROM (SELECT key_id, key_hash AS hash, NULL::timestamptz AS expires_at FROM api_key WHERE key_hash = ANY ($1)
+            UNION ALL
+            SELECT key_id, former_key_hash, former_expires_at FROM api_key WHERE former_key_hash = ANY ($1)) found
+      JOIN api_key k USING (key_id) JOIN customer c USING (customer_id)
       LEFT JOIN tier_price_group t USING (account_tier)
       LEFT JOIN price_group g ON g.name = coalesce(c.price_group, t.price_group)
       LEFT JOIN member_limit m ON m.customer_id = k.customer_id AND m.person_id = k.person_id
       LEFT JOIN person p ON p.person_id = k.person_id
-     WHERE key_hash = ANY ($1) AND revoked_at IS NULL AND c.disabled_at IS NULL AND p.disabled_at IS NULL`,
+     WHERE revoked_at IS NULL AND c.disabled_at IS NULL AND p.disabled_at IS NULL`,
 }
 
 const KEYS_MAX = 1_000

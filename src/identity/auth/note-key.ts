@@ -1,4 +1,4 @@
-import { noteAction } from '../../base/db/audit-log.ts'
+import { type AuditAction, noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import type { Acting } from '../../base/domain/acting.ts'
 import { usdText } from '../../base/domain/money.ts'
@@ -11,14 +11,21 @@ export async function noteKeyIssued(sql: Sql, by: Acting, key: KeyListing): Prom
   await note(sql, by, 'key.issued', key, { ...detail, ...(key.isPlayground && { is_playground: true }) })
 }
 
-/** Notes which fields have changed. Nothing when none has. */
+/** Notes which fields have changed, and whether the key was paused or resumed. Nothing when nothing has changed. */
 export async function noteKeyChanged(sql: Sql, by: Acting, before: KeyListing, after: KeyListing): Promise<void> {
+  if ((before.pausedAt === null) !== (after.pausedAt === null))
+    await note(sql, by, after.pausedAt === null ? 'key.resumed' : 'key.paused', before, {})
   const [was, is] = [detailOf(before), detailOf(after)]
   const changed = Object.keys(was).filter(name => JSON.stringify(was[name]) !== JSON.stringify(is[name]))
   if (changed.length === 0) return
   const only = (detail: Readonly<Record<string, unknown>>) =>
     Object.fromEntries(changed.map(name => [name, detail[name]]))
   await note(sql, by, 'key.changed', before, { before: only(was), after: only(is) })
+}
+
+export async function noteKeyRotated(sql: Sql, by: Acting, before: KeyListing, after: KeyListing): Promise<void> {
+  const formerExpiresAt = after.formerExpiresAt?.toISOString() ?? null
+  await note(sql, by, 'key.rotated', after, { former_hint: before.hint, former_expires_at: formerExpiresAt })
 }
 
 export async function noteKeyRevoked(
@@ -32,7 +39,7 @@ export async function noteKeyRevoked(
 async function note(
   sql: Sql,
   { personId, keyId, address }: Acting,
-  action: 'key.issued' | 'key.changed' | 'key.revoked',
+  action: Extract<AuditAction, `key.${string}`>,
   key: Pick<KeyListing, 'keyId' | 'customerId' | 'name' | 'hint'>,
   detail: Readonly<Record<string, unknown>>,
 ): Promise<void> {

@@ -47,7 +47,10 @@ function memberLimitOf(row: KeyRow): KeyReport['member_limit'] {
 const READ_KEY = `
 SELECT k.key_id AS "keyId", k.name, k.hint, k.spend_limit_nanos AS "limitNanos", k.limit_reset AS "limitReset",
   k.allowed_models AS "allowedModels", k.scopes, k.label, k.routing_defaults AS defaults, k.created_at AS "createdAt", k.expires_at AS "expiresAt",
-  k.is_playground AS "isPlayground", (SELECT email FROM person p WHERE p.person_id = k.person_id) AS "madeBy",
+  k.is_playground AS "isPlayground", k.paused_at AS "pausedAt",
+  CASE WHEN k.former_expires_at > $1 THEN k.former_hint END AS "formerHint",
+  CASE WHEN k.former_expires_at > $1 THEN k.former_expires_at END AS "formerExpiresAt",
+  (SELECT email FROM person p WHERE p.person_id = k.person_id) AS "madeBy",
   ${KEY_USE_COLUMNS}, l."memberEmail", l."memberLimitNanos", l."memberReset", l."memberSpentNanos", l."memberEndsAt" ${FROM_KEY}
 LEFT JOIN LATERAL (
   SELECT p.email AS "memberEmail", m.spend_limit_nanos AS "memberLimitNanos", m.limit_reset AS "memberReset", x.spent_nanos AS "memberSpentNanos",

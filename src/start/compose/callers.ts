@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { type ControlVersions, watchControlVersions } from '../../base/db/control-version.ts'
 import type { FindPrices } from '../../base/domain/price-group.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
-import { keyCreate, keyDelete, keyEdit, keysList } from '../../http/endpoints/keys.ts'
+import { keyCreate, keyDelete, keyEdit, keyFind, keyRotate, keysList } from '../../http/endpoints/keys.ts'
 import { playgroundKey } from '../../http/endpoints/playground-key.ts'
 import { type Authenticator, createAuthenticator } from '../../identity/auth/authenticator.ts'
 import { createKeyRing } from '../../identity/auth/key-ring.ts'
@@ -68,6 +68,8 @@ export function startCallers(
       keyCreate({ keys, readKeyUses: useOfKeys, ...bodyDeps }),
       keyEdit({ keys, readKeyUses: useOfKeys, ...bodyDeps }),
       keyDelete({ keys, addressOf }),
+      keyRotate({ keys, readKeyUses: useOfKeys, ...bodyDeps }),
+      keyFind({ keys, readKeyUses: useOfKeys, ...bodyDeps }),
       playgroundKey({ issue: order => issuePlaygroundKey(keys, order), readKeyUses: useOfKeys, ...bodyDeps }),
     ],
   }

@@ -15,6 +15,10 @@ import { readUsdAmount, usdAmount } from './usd-amount.ts'
 
 // Each `error` text completes the sentence "`param` must be ...".
 
+/** How long the former key of a rotation works: by default, and at most. */
+export const GRACE_SECONDS = 86_400
+export const GRACE_SECONDS_MAX = 30 * 86_400
+
 const nameText = 'a text of 1 to 200 characters without control characters or text direction marks'
 const limitText = 'USD above zero and below a billion, with at most 9 decimals, as a number or as text'
 const expiryText = 'a time in the future, such as 2030-01-31T12:00:00Z'
@@ -104,13 +108,17 @@ export const keyChangeRequest = z
       limit_reset: limitReset
         .optional()
         .describe(
-          'When the spent amount returns to zero: `none`, `daily`, `weekly` or `monthly`. The key must have a limit. With another value than before, the limit counts from now on.',
+          'When the spent amount returns to zero: `none`, `daily`, `weekly` or `monthly`. The key must have a limit. With another value than before, what the key has spent in the new window counts, too.',
         ),
       allowed_models: modelIds.nullable().optional().describe(`${modelsMeaning} null allows all models.`),
       expires_at: expiry
         .nullable()
         .optional()
         .describe('When the key stops working: an ISO 8601 time in the future. null: never.'),
+      paused: z
+        .boolean({ error: 'true or false' })
+        .optional()
+        .describe('true: the key is refused with 403 `key_paused`, until it is changed to false.'),
       scopes: scopeList.optional().describe('The scopes of the key: `["manage"]` or `[]`.'),
       label: labelText
         .nullable()
@@ -166,7 +174,9 @@ export interface RequestedLimit {
 }
 
 /** The fields that a body changes. The others are undefined. `changedDefaults` applies `defaults`. */
-export interface RequestedKeyChange extends Partial<Omit<RequestedKey, 'limit'>>, RequestedLimit {}
+export interface RequestedKeyChange extends Partial<Omit<RequestedKey, 'limit'>>, RequestedLimit {
+  readonly isPaused?: boolean
+}
 
 /** Parses the body of `PATCH /v1/keys/{id}`. Throws like `parseKeyRequest`. */
 export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyChange {
@@ -177,7 +187,7 @@ export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyCh
     })
   }
   const { name, spend_limit_usd: limit, limit_reset, allowed_models: models } = change
-  const { expires_at: expiry, scopes, label, defaults } = change
+  const { expires_at: expiry, scopes, label, defaults, paused } = change
   return {
     ...(name !== undefined && { name }),
     ...(limit !== undefined && { limitNanos: limit === null ? null : parseLimit(limit) }),
@@ -187,7 +197,51 @@ export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyCh
     ...(scopes !== undefined && { scopes }),
     ...(label !== undefined && { label }),
     ...(defaults !== undefined && { defaults }),
+    ...(paused !== undefined && { isPaused: paused }),
   }
+}
+
+const graceText = `a whole number of seconds from 0 to ${GRACE_SECONDS_MAX}`
+
+/** The body of `POST /v1/keys/{id}/rotate`. */
+export const keyRotationRequest = z
+  .strictObject(
+    {
+      grace_seconds: z
+        .int({ error: graceText })
+        .min(0, { error: graceText })
+        .max(GRACE_SECONDS_MAX, { error: graceText })
+        .nullish()
+        .describe(
+          'How long the former key goes on working, in seconds: 0 to 2,592,000 (30 days). Default: 86,400, one day.',
+        ),
+    },
+    { error: 'a JSON object' },
+  )
+  .meta({ id: 'KeyRotationRequest', examples: [{ grace_seconds: 86_400 }] })
+
+/** Returns until when the former key works; null: it stops at once. Throws like `parseKeyRequest`. */
+export function parseKeyRotation(body: Buffer, nowEpochMs: number): { readonly formerUntil: Date | null } {
+  const { grace_seconds } = parseStrictBody(body, keyRotationRequest, 'a rotation of a key')
+  const seconds = grace_seconds ?? GRACE_SECONDS
+  return { formerUntil: seconds === 0 ? null : new Date(nowEpochMs + seconds * 1_000) }
+}
+
+/** The body of `POST /v1/keys/find`. */
+export const keySearchRequest = z
+  .strictObject(
+    {
+      key: z
+        .string({ error: 'a key that begins with sk-sy-' })
+        .describe('The key itself. It is compared by its hash, and neither stored nor logged.'),
+    },
+    { error: 'a JSON object' },
+  )
+  .meta({ id: 'KeySearchRequest', examples: [{ key: 'sk-sy-...' }] })
+
+/** Throws like `parseKeyRequest`; never with the key in its text. */
+export function parseKeySearch(body: Buffer): { readonly key: string } {
+  return { key: parseStrictBody(body, keySearchRequest, 'a search for a key').key.trim() }
 }
 
 /**

@@ -18,6 +18,9 @@ export interface ListedKey {
   readonly defaults: KeyDefaults | null
   readonly createdAt: Date
   readonly expiresAt: Date | null
+  readonly pausedAt: Date | null
+  readonly formerHint: string | null
+  readonly formerExpiresAt: Date | null
   readonly isPlayground: boolean
   readonly madeBy: string | null
 }
@@ -59,6 +62,11 @@ const fields = {
     .string()
     .nullable()
     .describe('Label of requests without the header `x-switchyard-label`, for the spend by label; null if none.'),
+  paused_at: time.nullable().describe('Since when the key is paused and refused with 403; null if it is not.'),
+  former_key: z
+    .object({ hint: z.string(), expires_at: time })
+    .nullable()
+    .describe('The key that this one has replaced, while that still works; null without one.'),
   is_playground: z.boolean().describe('Whether the console made the key for its playground.'),
   made_by: z
     .string()
@@ -86,6 +94,8 @@ const listedExample = {
   limit_resets_at: '2026-12-01T00:00:00.000Z',
   last_used_on: '2026-11-21',
   label: 'support-bot',
+  paused_at: null,
+  former_key: { hint: 'sk-sy-Pq7r…k2Lm', expires_at: '2026-11-23T09:30:00.000Z' },
   is_playground: false,
   made_by: 'ada@example.com',
   defaults: { privacy_mode: true },
@@ -196,6 +206,11 @@ export function showKey(listed: ListedKey, use: KeyUse): Key {
     limit_resets_at: use.windowEndsAt?.toISOString() ?? null,
     last_used_on: use.lastUsedOn,
     label: listed.label,
+    paused_at: listed.pausedAt?.toISOString() ?? null,
+    former_key:
+      listed.formerHint === null || listed.formerExpiresAt === null
+        ? null
+        : { hint: listed.formerHint, expires_at: listed.formerExpiresAt.toISOString() },
     is_playground: listed.isPlayground,
     made_by: listed.madeBy,
     defaults: (listed.defaults ?? {}) as Key['defaults'],

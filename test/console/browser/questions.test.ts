@@ -72,7 +72,7 @@ describe.each([
     await page.getByText('laptop').first().waitFor()
     await step(page, /^Set a limit/)
     await page.getByLabel('Limit in USD').and(page.locator(':focus')).waitFor()
-    await page.getByText('Counts spend from now on.').waitFor()
+    await page.getByText('Counts what was spent since the window began.').waitFor()
     await page.keyboard.insertText('5')
     await page.keyboard.press('Enter')
     await page.getByText('The key is changed').waitFor()

@@ -46,7 +46,7 @@ export function keyBody({ name, limit, reset, models, expiresOn, label, mayManag
 /** The field that has the focus when a form opens. */
 export type KeyField = 'name' | 'limit'
 
-/** @param props.isNewLimit the limit counts from now, not from the begin of its window */
+/** @param props.isNewLimit says what a new limit counts */
 export function KeyFields({
   input,
   focus = 'name',
@@ -75,7 +75,7 @@ export function KeyFields({
         <AmountField
           label="Limit in USD"
           placeholder="none"
-          description={isNewLimit ? 'Counts spend from now on.' : undefined}
+          description={isNewLimit ? 'Counts what was spent since the window began.' : undefined}
           value={input.limit}
           data-autofocus={focus === 'limit' || undefined}
           onText={text => set({ limit: text })}

@@ -14,16 +14,20 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Charge } from '../../parts/Money.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
 import { matchesKey } from '../../shell/matches-key.ts'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import type { KeyField } from './KeyFields.tsx'
 import { KeyLimit } from './KeyLimit.tsx'
+import { keyTexts as texts } from './key-texts.ts'
 import styles from './keys.module.css'
 import { readKeysSearch } from './keys-search.ts'
 
 // The list is there before its dialogs, which are half of the code.
 const KeyForm = lazy(fromGateway(async () => ({ default: (await import('./KeyForm.tsx')).KeyForm })))
+const RotateKey = lazy(fromGateway(async () => ({ default: (await import('./RotateKey.tsx')).RotateKey })))
+const LeakedKey = lazy(fromGateway(async () => ({ default: (await import('./LeakedKey.tsx')).LeakedKey })))
 const NewKey = lazy(fromGateway(async () => ({ default: (await import('./NewKey.tsx')).NewKey })))
 
 /** Fewer keys are found by looking at them. */
@@ -40,16 +44,34 @@ export function Keys() {
   const [isMaking, setMaking] = useState(search.make === true && mayKeys)
   const [edited, setEdited] = useState<Key | null>(null)
   const [focus, setFocus] = useState<KeyField>('name')
+  const [rotated, setRotated] = useState<Key | null>(null)
+  const [isLeaked, setLeaked] = useState(search.leaked === true && mayKeys)
   const [deleted, setDeleted] = useState<Key | null>(null)
   const remove = useWrite<Key>(({ id }) => ({ method: 'DELETE', path: `customers/${customerId}/keys/${id}` }), {
     areas: ['keys', 'key-spend'],
     done: (_, { name }) => `${name} is deleted. It stops working on all nodes within two seconds.`,
     onDone: () => setDeleted(null),
   })
+  const pause = useWrite<Key>(
+    ({ id, paused_at }) => ({
+      method: 'PATCH',
+      path: `customers/${customerId}/keys/${id}`,
+      body: { paused: paused_at === null },
+    }),
+    {
+      areas: ['keys', 'key-spend'],
+      done: (_, { name, paused_at }) => (paused_at === null ? texts.pausedDone : texts.resumedDone)(name),
+    },
+  )
   const edit = (key: Key, field: KeyField) => {
     setFocus(field)
     setEdited(key)
   }
+  const leak = mayKeys && (
+    <Button variant="default" onClick={() => setLeaked(true)}>
+      {texts.leaked}
+    </Button>
+  )
   const make = (
     <Button
       onClick={() => setMaking(true)}
@@ -69,7 +91,15 @@ export function Keys() {
     )
   }
   return (
-    <Page title="Keys" actions={make}>
+    <Page
+      title="Keys"
+      actions={
+        <>
+          {leak}
+          {make}
+        </>
+      }
+    >
       <Panel
         aside={
           search.key !== undefined && (
@@ -105,9 +135,20 @@ export function Keys() {
                         <Link to="/c/$customerId/activity" params={{ customerId }} search={{ key: key.id }}>
                           {key.name}
                         </Link>
+                        {key.paused_at !== null && (
+                          <>
+                            {' '}
+                            <State state="warn">{texts.paused}</State>
+                          </>
+                        )}
                         <div className={styles.hint}>
                           <code>{key.hint}</code>
                         </div>
+                        {key.former_key !== null && (
+                          <div className={styles.hint}>
+                            {texts.formerWorks} <When at={key.former_key.expires_at} />
+                          </div>
+                        )}
                       </div>
                     ),
                   },
@@ -152,9 +193,13 @@ export function Keys() {
                               </ActionIcon>
                             </Menu.Target>
                             <Menu.Dropdown>
-                              <Menu.Item onClick={() => edit(key, 'name')}>Change</Menu.Item>
+                              <Menu.Item onClick={() => pause.mutate(key)}>
+                                {key.paused_at === null ? texts.pause : texts.resume}
+                              </Menu.Item>
+                              <Menu.Item onClick={() => edit(key, 'name')}>{texts.change}</Menu.Item>
+                              <Menu.Item onClick={() => setRotated(key)}>{texts.rotate}</Menu.Item>
                               <Menu.Item onClick={() => setDeleted(key)} color="var(--danger)">
-                                Delete
+                                {texts.delete}
                               </Menu.Item>
                             </Menu.Dropdown>
                           </Menu>
@@ -191,6 +236,20 @@ export function Keys() {
             onClose={() => {
               setMaking(false)
               if (search.make)
+                void navigate({ to: '/c/$customerId/keys', params: { customerId }, search: {}, replace: true })
+            }}
+          />
+        )}
+        {rotated !== null && <RotateKey rotated={rotated} onClose={() => setRotated(null)} />}
+        {isLeaked && (
+          <LeakedKey
+            onShow={({ id }) => {
+              setLeaked(false)
+              void navigate({ to: '/c/$customerId/keys', params: { customerId }, search: { key: id }, replace: true })
+            }}
+            onClose={() => {
+              setLeaked(false)
+              if (search.leaked)
                 void navigate({ to: '/c/$customerId/keys', params: { customerId }, search: {}, replace: true })
             }}
           />

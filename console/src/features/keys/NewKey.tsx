@@ -1,12 +1,10 @@
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
-import { CopyButton } from '../../parts/CopyButton.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
-import { SecretDialog } from '../../parts/SecretDialog.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import { emptyKey, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
 import { ManageBox } from './KeyForm.tsx'
-import styles from './keys.module.css'
+import { KeySecret } from './KeySecret.tsx'
 
 /** Makes a key, and shows its secret once. */
 export function NewKey({ onClose }: { onClose: () => void }) {
@@ -18,14 +16,7 @@ export function NewKey({ onClose }: { onClose: () => void }) {
     { areas: ['keys', 'key-spend'], onDone: ({ key }) => setSecret(key), showsError: true },
   )
   if (secret !== null) {
-    return (
-      <SecretDialog title={`The key ${input.name}`} secret={secret} onClose={onClose}>
-        <div className={styles.buttons}>
-          <CopyButton label="Copy for .env" text={envLines(secret)} what="lines for .env" />
-          <CopyButton label="Copy as curl" text={curlLine(secret)} what="a curl command" />
-        </div>
-      </SecretDialog>
-    )
+    return <KeySecret title={`The key ${input.name}`} secret={secret} onClose={onClose} />
   }
   return (
     <FormDialog
@@ -39,12 +30,4 @@ export function NewKey({ onClose }: { onClose: () => void }) {
       <ManageBox input={input} onChange={setInput} />
     </FormDialog>
   )
-}
-
-function envLines(key: string): string {
-  return `OPENAI_API_KEY=${key}\nOPENAI_BASE_URL=${location.origin}/v1\n`
-}
-
-function curlLine(key: string): string {
-  return `curl ${location.origin}/v1/models -H 'Authorization: Bearer ${key}'`
 }

@@ -1,8 +1,9 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
 import type { CustomerDetail } from '#api/operator/customers.ts'
+import { fromGateway } from '../../api/gateway-link.ts'
 import { customerQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { countText } from '../../format/number-text.ts'
@@ -27,6 +28,19 @@ import styles from './operator.module.css'
 import { readCustomerSearch } from './operator-search.ts'
 import { useMayOperate } from './use-may-operate.ts'
 
+const CustomerKeyDialog = lazy(
+  fromGateway(async () => ({ default: (await import('./CustomerKeyDialog.tsx')).CustomerKeyDialog })),
+)
+
+const texts = {
+  makeKey: 'Make a key',
+  pause: 'Pause',
+  resume: 'Resume',
+  isPaused: 'paused',
+  paused: 'The key is paused. All nodes refuse it within two seconds.',
+  resumed: 'The key works again.',
+} as const
+
 const roles = ['owner', 'developer', 'billing', 'viewer'].map(value => ({ value, label: value }))
 
 /** One customer as the operator sees it. */
@@ -49,7 +63,7 @@ export function Customer() {
   )
 }
 
-type Dialog = 'grant' | 'limits' | 'invite' | 'pause'
+type Dialog = 'grant' | 'limits' | 'invite' | 'pause' | 'key'
 
 function Body({ customer }: { customer: CustomerDetail }) {
   const mayOperate = useMayOperate()
@@ -69,6 +83,14 @@ function Body({ customer }: { customer: CustomerDetail }) {
       done: (_, paused) => (paused ? 'The customer is paused.' : 'The customer is active.'),
       onDone: close,
     },
+  )
+  const pauseKey = useWrite<{ id: string; isPaused: boolean }>(
+    ({ id, isPaused }) => ({
+      method: 'POST',
+      path: `operator/customers/${customer.id}/keys/${id}/${isPaused ? 'resume' : 'pause'}`,
+      body: {},
+    }),
+    { areas: ['customers'], done: (_, { isPaused }) => (isPaused ? texts.resumed : texts.paused) },
   )
   const revoke = useWrite<string>(
     keyId => ({ method: 'DELETE', path: `operator/customers/${customer.id}/keys/${keyId}` }),
@@ -170,7 +192,17 @@ function Body({ customer }: { customer: CustomerDetail }) {
           />
         )}
       </Panel>
-      <Panel title="Keys">
+      <Panel
+        title="Keys"
+        aside={
+          mayOperate &&
+          customer.state !== 'deleted' && (
+            <Button variant="default" size="compact-sm" onClick={() => setDialog('key')}>
+              {texts.makeKey}
+            </Button>
+          )
+        }
+      >
         {customer.api_keys.length === 0 ? (
           <EmptyState text="This customer has no key." />
         ) : (
@@ -182,9 +214,9 @@ function Body({ customer }: { customer: CustomerDetail }) {
               {
                 title: 'Key',
                 place: 'name',
-                cell: ({ name, hint }) => (
+                cell: ({ name, hint, paused_at }) => (
                   <>
-                    {name} <code>{hint}</code>
+                    {name} <code>{hint}</code> {paused_at !== null && <State state="warn">{texts.isPaused}</State>}
                   </>
                 ),
               },
@@ -203,11 +235,22 @@ function Body({ customer }: { customer: CustomerDetail }) {
               {
                 title: '',
                 align: 'right',
-                cell: ({ id }) =>
+                place: 'actions',
+                cell: ({ id, name, paused_at }) =>
                   mayOperate && (
-                    <Button variant="default" size="compact-sm" onClick={() => revoke.mutate(id)}>
-                      Revoke
-                    </Button>
+                    <div className={styles.buttons}>
+                      <Button
+                        variant="default"
+                        size="compact-sm"
+                        onClick={() => pauseKey.mutate({ id, isPaused: paused_at !== null })}
+                      >
+                        {paused_at === null ? texts.pause : texts.resume}
+                        <span className="visually-hidden"> {name}</span>
+                      </Button>
+                      <Button variant="default" size="compact-sm" onClick={() => revoke.mutate(id)}>
+                        Revoke<span className="visually-hidden"> {name}</span>
+                      </Button>
+                    </div>
                   ),
               },
             ]}
@@ -216,6 +259,11 @@ function Body({ customer }: { customer: CustomerDetail }) {
       </Panel>
       {dialog === 'grant' && <GrantDialog customer={customer} onClose={close} />}
       {dialog === 'limits' && <LimitsDialog customer={customer} onClose={close} />}
+      {dialog === 'key' && (
+        <Suspense>
+          <CustomerKeyDialog customerId={customer.id} onClose={close} />
+        </Suspense>
+      )}
       {dialog === 'invite' && (
         <InviteDialog
           path={`operator/customers/${customer.id}/invites`}

@@ -3,10 +3,12 @@ import { z } from 'zod'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import { keyOfCursor } from '../../../wire/api/cursor.ts'
+import { parseKeyRequest, parseKeySearch } from '../../../wire/api/key-request.ts'
 import {
   parseCustomerChange,
   parseInvite,
   parseNewCustomer,
+  parseNothing,
   parseRefund,
 } from '../../../wire/api/operator/customer-changes.ts'
 import {
@@ -14,6 +16,8 @@ import {
   customerPage,
   customersCursor,
   customersQuery,
+  foundKey,
+  issuedCustomerKey,
   refundResult,
 } from '../../../wire/api/operator/customers.ts'
 import { madeInvite, showInvite } from '../../../wire/api/people.ts'
@@ -106,6 +110,61 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
         )
         return { ...showInvite(invite), is_mailed: isMailed, url: path === null ? null : urlFor(context.request, path) }
       },
+    ),
+    operatorEndpoint(
+      'POST',
+      'customers/:customer_id/keys',
+      {
+        scope: 'customers',
+        isDoneOnce: true,
+        summary: 'Make a key for a customer',
+        schema: issuedCustomerKey,
+        needsConfirmation: true,
+      },
+      async context => {
+        const order = parseKeyRequest(await bodyOf(deps, context.request), clock.epochMs())
+        return operator.issueKey(actorOf(deps, context), customerOf(context.request), order)
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'customers/:customer_id/keys/:key_id/pause',
+      {
+        scope: 'customers',
+        summary: 'Pause a key of a customer',
+        schema: z.object({ paused: z.literal(true) }),
+        needsConfirmation: false,
+      },
+      async context => {
+        parseNothing(await bodyOf(deps, context.request))
+        const keyId = idOf(context.request, 'key_id', 'not_found')
+        const customerId = customerOf(context.request)
+        await operator.setKeyPaused(actorOf(deps, context), { customerId, keyId, isPaused: true })
+        return { paused: true }
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'customers/:customer_id/keys/:key_id/resume',
+      {
+        scope: 'customers',
+        summary: 'Resume a key of a customer',
+        schema: z.object({ paused: z.literal(false) }),
+        needsConfirmation: true,
+      },
+      async context => {
+        parseNothing(await bodyOf(deps, context.request))
+        const keyId = idOf(context.request, 'key_id', 'not_found')
+        const customerId = customerOf(context.request)
+        await operator.setKeyPaused(actorOf(deps, context), { customerId, keyId, isPaused: false })
+        return { paused: false }
+      },
+    ),
+    operatorEndpoint(
+      'POST',
+      'customer-keys/find',
+      { scope: 'customers', summary: 'Find a key of a customer', schema: foundKey, needsConfirmation: false },
+      async context => operator.findKey(parseKeySearch(await bodyOf(deps, context.request)).key),
     ),
     operatorEndpoint(
       'DELETE',

@@ -65,7 +65,8 @@ const spendEqualsUsage = (of: 'key' | 'member', id: string) =>
   customers(`
     SELECT concat_ws(' ', customer_id, ${of}_id, ${of}_window)
     FROM (
-      SELECT customer_id, ${id} AS ${of}_id, window_start AS ${of}_window, spent_nanos AS spent FROM ${ofCustomers(`${of}_spend`)}
+      SELECT customer_id, ${id} AS ${of}_id, window_start AS ${of}_window, spent_nanos${of === 'key' ? ' - before_nanos' : ''} AS spent
+      FROM ${ofCustomers(`${of}_spend`)}
     ) s
     FULL JOIN (
       SELECT customer_id, ${of}_id, ${of}_window, sum(cost) AS cost
@@ -579,7 +580,7 @@ export const auditChecks = {
   key_spend_within_limit: customers(`
     SELECT concat_ws(' ', k.customer_id, k.key_id, k.window_start)
     FROM ${ofCustomers('key_spend', 'k')} JOIN api_key a ON a.key_id = k.key_id
-    WHERE k.spent_nanos + k.leased_nanos > a.highest_limit_nanos`),
+    WHERE k.spent_nanos - k.before_nanos + k.leased_nanos > a.highest_limit_nanos`),
   member_spend_equals_usage: spendEqualsUsage('member', 'person_id'),
   member_leased_equals_open_leases: leasedEqualsOpenLeases('member', 'person_id'),
   member_spend_within_limit: customers(`

@@ -86,6 +86,23 @@ export const customerDetail = z
   .meta({ id: 'OperatorCustomer' })
 export type CustomerDetail = z.infer<typeof customerDetail>
 
+export const issuedCustomerKey = z
+  .object({ ...key.shape, key: z.string().describe('The key itself. Only this answer has it.') })
+  .meta({ id: 'OperatorIssuedKey' })
+export type IssuedCustomerKey = z.infer<typeof issuedCustomerKey>
+
+export const foundKey = z
+  .object({
+    customer_id: z.string(),
+    customer_email: z.string(),
+    key_id: z.string(),
+    name: z.string(),
+    hint: z.string(),
+    state: z.enum(['active', 'paused', 'revoked']),
+  })
+  .meta({ id: 'OperatorFoundKey' })
+export type FoundKey = z.infer<typeof foundKey>
+
 export const grantShown = z
   .object({
     id: z.string(),

@@ -1,0 +1,23 @@
+import { CopyButton } from '../../parts/CopyButton.tsx'
+import { SecretDialog } from '../../parts/SecretDialog.tsx'
+import styles from './keys.module.css'
+
+/** Shows a new key once, with the lines that programs need. */
+export function KeySecret({ title, secret, onClose }: { title: string; secret: string; onClose: () => void }) {
+  return (
+    <SecretDialog title={title} secret={secret} onClose={onClose}>
+      <div className={styles.buttons}>
+        <CopyButton label="Copy for .env" text={envLines(secret)} what="lines for .env" />
+        <CopyButton label="Copy as curl" text={curlLine(secret)} what="a curl command" />
+      </div>
+    </SecretDialog>
+  )
+}
+
+function envLines(key: string): string {
+  return `OPENAI_API_KEY=${key}\nOPENAI_BASE_URL=${location.origin}/v1\n`
+}
+
+function curlLine(key: string): string {
+  return `curl ${location.origin}/v1/models -H 'Authorization: Bearer ${key}'`
+}

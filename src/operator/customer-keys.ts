@@ -1,0 +1,69 @@
+import type { Pool, Sql } from '../base/db/pool.ts'
+import { refuseOutage } from '../base/db/refuse-outage.ts'
+import { ApiError } from '../base/domain/errors.ts'
+import { unused } from '../base/domain/spend.ts'
+import { issueNoted } from '../identity/auth/key-ring.ts'
+import { changeKey, findKeyInUse, findKeyItself, type NewKey, revokeKey } from '../identity/auth/keys.ts'
+import { noteKeyChanged, noteKeyRevoked } from '../identity/auth/note-key.ts'
+import { findCustomer } from '../money/accounts/customers.ts'
+import { showKey } from '../wire/api/keys.ts'
+import type { FoundKey, IssuedCustomerKey } from '../wire/api/operator/customers.ts'
+import { type Actor, act } from './operator-action.ts'
+
+// Keys of customers, as an operator makes, stops and finds them.
+
+/** Makes a key for a customer, like `switchyard key issue`. Rejects with `customer_not_found`, and like `KeyRing.issue`. */
+export function issueCustomerKey(
+  pool: Pool,
+  actor: Actor,
+  customerId: string,
+  order: Omit<NewKey, 'customerId'>,
+): Promise<IssuedCustomerKey> {
+  return act(pool, actor, async sql => {
+    const customer = await findCustomer(sql, customerId)
+    if (customer === undefined || customer.deletedAt !== null) throw new ApiError('customer_not_found')
+    const { key, listing } = await issueNoted(sql, customerId, actor, async () => ({ ...order, customerId }))
+    return { ...showKey(listing, unused), key }
+  })
+}
+
+/** Pauses or resumes a key, on all nodes within two seconds. Rejects with `not_found`. */
+export function setKeyPaused(
+  pool: Pool,
+  actor: Actor,
+  { customerId, keyId, isPaused }: { customerId: string; keyId: string; isPaused: boolean },
+): Promise<void> {
+  return act(pool, actor, async sql => {
+    const key = await findKeyInUse(sql, customerId, keyId)
+    const changed = key && (await changeKey(sql, keyId, { isPaused }))
+    if (key === undefined || changed === undefined) throw noSuchKey()
+    await noteKeyChanged(sql, actor, key, changed)
+  })
+}
+
+/** Revokes a key like `switchyard key revoke`, on all nodes within two seconds. Rejects with `not_found`. */
+export function revokeCustomerKey(pool: Pool, actor: Actor, customerId: string, keyId: string): Promise<void> {
+  return act(pool, actor, async sql => {
+    const key = await findKeyInUse(sql, customerId, keyId)
+    if (key === undefined || !(await revokeKey(sql, keyId))) throw noSuchKey()
+    await noteKeyRevoked(sql, actor, key)
+  })
+}
+
+/** Finds the key that this text is, of any customer. Rejects with `not_found`. */
+export async function findCustomerKey(sql: Sql, key: string): Promise<FoundKey> {
+  const found = await findKeyItself(sql, key, null).catch(refuseOutage)
+  if (found === undefined) throw new ApiError('not_found', { message: 'No customer has this key.' })
+  return {
+    customer_id: found.customerId,
+    customer_email: found.customerEmail,
+    key_id: found.keyId,
+    name: found.name,
+    hint: found.hint,
+    state: found.revokedAt !== null ? 'revoked' : found.pausedAt !== null ? 'paused' : 'active',
+  }
+}
+
+function noSuchKey(): ApiError {
+  return new ApiError('not_found', { message: 'This customer has no such key, or it was revoked before.' })
+}

@@ -1,0 +1,159 @@
+import { expect, test } from 'vitest'
+import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { signedInMember, signedInOperator } from '../harness/browser-client.ts'
+import { readError } from '../harness/event-stream.ts'
+import { answer, usageOf } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
+
+const upstream = useUpstream()
+const lines: string[] = []
+const gateway = useTestApp(() => ({
+  offers: [testOffer(upstream.baseUrl)],
+  yaml: 'reports: { requests_per_minute: 1000 }\nlog: { level: debug }',
+  onLog: line => lines.push(line),
+}))
+const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 100 }
+
+const send = (app: TestApp, { key }: TestCustomer, method: string, path: string, body?: object) =>
+  fetch(`${app.url}/v1/keys${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    ...(body && { body: JSON.stringify(body) }),
+  })
+
+const json = async (answered: Promise<Response>) => {
+  const response = await answered
+  expect(response.status).toBe(200)
+  return (await response.json()) as Record<string, unknown> & { id: string; key: string; hint: string }
+}
+
+/** A customer with a key that manages and one that is managed. */
+async function world(body: object = {}) {
+  const customer = await gateway.customer({ key: { scopes: ['manage'] } })
+  const made = await json(send(gateway, customer, 'POST', '', { name: 'bot', ...body }))
+  const bot = { customerId: customer.customerId, key: made.key }
+  return { customer, bot, id: made.id, hint: made.hint }
+}
+
+test('a paused key is refused on all nodes, says so, and works again when it is resumed', async () => {
+  const { customer, bot, id } = await world()
+  // Another node on the same database.
+  const other = await startTestApp({
+    offers: [testOffer(upstream.baseUrl)],
+    database: { ...gateway.database, drop: async () => {} },
+  })
+  try {
+    expect((await gateway.chat(bot, hello)).status).toBe(200)
+    expect((await other.chat(bot, hello)).status).toBe(200)
+    const paused = await json(send(gateway, customer, 'PATCH', `/${id}`, { paused: true }))
+    expect(paused.paused_at).toEqual(expect.any(String))
+    for (const node of [gateway, other]) {
+      await expect.poll(async () => (await node.chat(bot, hello)).status).toBe(403)
+      const refused = await node.chat(bot, hello)
+      expect(refused.headers.get('x-should-retry')).toBe('false')
+      expect(await readError(refused)).toMatchObject({ code: 'key_paused', message: expect.stringContaining('paused') })
+      // Reports are refused, too.
+      expect((await node.get(bot, '/v1/key')).status).toBe(403)
+    }
+    // A second pause keeps the time of the first.
+    expect(await json(send(gateway, customer, 'PATCH', `/${id}`, { paused: true }))).toMatchObject({
+      paused_at: paused.paused_at,
+    })
+    expect(await json(send(gateway, customer, 'PATCH', `/${id}`, { paused: false }))).toMatchObject({ paused_at: null })
+    for (const node of [gateway, other]) await expect.poll(async () => (await node.chat(bot, hello)).status).toBe(200)
+  } finally {
+    await other.close()
+  }
+})
+
+test('a replaced key and the former one work until the grace ends, with one limit and one history', async () => {
+  upstream.always(answer({ usage: usageOf(50, 50) }))
+  const { customer, bot, id, hint } = await world({ spend_limit_usd: 0.0006, limit_reset: 'monthly' })
+  // Each holds at most 0.0003 USD and costs 0.00015 USD.
+  expect((await gateway.chat(bot, hello)).status).toBe(200)
+  const rotated = await json(send(gateway, customer, 'POST', `/${id}/rotate`, { grace_seconds: 3_600 }))
+  const former = { hint, expires_at: expect.any(String) }
+  expect(rotated).toMatchObject({ id, name: 'bot', limit_usd: 0.0006, spent_usd: 0.00015, former_key: former })
+  expect(rotated.hint).not.toBe(hint)
+  const next = { ...bot, key: rotated.key }
+  await expect.poll(async () => (await gateway.chat(next, hello)).status).toBe(200)
+  expect((await gateway.chat(bot, hello)).status).toBe(200)
+  // Together they have spent 0.00045 of 0.0006.
+  expect((await gateway.chat(next, hello)).status).toBe(402)
+  expect((await gateway.chat(bot, hello)).status).toBe(402)
+  expect((await gateway.usage(bot)).map(({ cost_nanos }) => cost_nanos)).toEqual([150_000n, 150_000n, 150_000n])
+  await gateway.database.pool.query(
+    "UPDATE api_key SET former_expires_at = now() - interval '1 second' WHERE key_id = $1",
+    [id],
+  )
+  await gateway.database.pool.query("UPDATE control_version SET version = version + 1 WHERE name = 'access'")
+  await expect.poll(async () => (await gateway.chat(bot, hello)).status).toBe(401)
+  expect(await json(send(gateway, customer, 'POST', '/find', { key: rotated.key }))).toMatchObject({ former_key: null })
+  // Without a grace, the former one stops at once.
+  const again = await json(send(gateway, customer, 'POST', `/${id}/rotate`, { grace_seconds: 0 }))
+  expect(again.former_key).toBeNull()
+  await expect.poll(async () => (await gateway.get(next, '/v1/key')).status).toBe(401)
+  await expect.poll(async () => (await gateway.get({ ...bot, key: again.key }, '/v1/key')).status).toBe(200)
+  upstream.always(answer())
+})
+
+test.each([
+  [{ grace_seconds: -1 }, 'grace_seconds'],
+  [{ grace_seconds: 2_592_001 }, 'grace_seconds'],
+  [{ grace_seconds: 1.5 }, 'grace_seconds'],
+  [{ grace: 1 }, 'grace'],
+])('a rotation with %j is refused', async (body, param) => {
+  const { customer, id } = await world()
+  const refused = await send(gateway, customer, 'POST', `/${id}/rotate`, body)
+  expect(refused.status).toBe(400)
+  expect(await readError(refused)).toMatchObject({ param })
+})
+
+test('a key is found by itself, only by its customer, and is neither stored nor logged', async () => {
+  const { customer, bot, id } = await world()
+  expect(await json(send(gateway, customer, 'POST', '/find', { key: ` ${bot.key} ` }))).toMatchObject({ id })
+  const stranger = await gateway.customer({ key: { scopes: ['manage'] } })
+  expect((await send(gateway, stranger, 'POST', '/find', { key: bot.key })).status).toBe(404)
+  expect((await send(gateway, stranger, 'POST', `/${id}/rotate`, {})).status).toBe(404)
+  const wrong = await send(gateway, stranger, 'POST', '/find', { key: `${bot.key}x` })
+  expect(wrong.status).toBe(404)
+  expect(await wrong.text()).not.toContain(bot.key)
+  const rotated = await json(send(gateway, customer, 'POST', `/${id}/rotate`, {}))
+  expect(await json(send(gateway, customer, 'POST', '/find', { key: bot.key }))).toMatchObject({ id })
+  await send(gateway, customer, 'DELETE', `/${id}`)
+  expect((await send(gateway, customer, 'POST', '/find', { key: rotated.key })).status).toBe(404)
+  expect(lines.join('\n')).not.toContain(bot.key)
+  const { rows } = await gateway.database.pool.query(
+    "SELECT count(*)::int AS n FROM audit_entry a WHERE a::text LIKE '%' || $1 || '%'",
+    [bot.key],
+  )
+  expect(rows).toEqual([{ n: 0 }])
+})
+
+test('an operator makes, finds, pauses and resumes keys of customers', async () => {
+  const { customerId } = await gateway.customer()
+  const { browser } = await signedInOperator(gateway)
+  const made = await json(
+    browser.post(`operator/customers/${customerId}/keys`, { name: 'made for Ada', spend_limit_usd: 5 }),
+  )
+  expect(made).toMatchObject({ name: 'made for Ada', limit_usd: 5, made_by: null })
+  const bot = { customerId, key: made.key }
+  await expect.poll(async () => (await gateway.chat(bot, hello)).status).toBe(200)
+  const find = () => json(browser.post('operator/customer-keys/find', { key: made.key }))
+  expect(await find()).toMatchObject({ customer_id: customerId, key_id: made.id, state: 'active' })
+  const path = `operator/customers/${customerId}/keys/${made.id}`
+  expect(await json(browser.post(`${path}/pause`))).toEqual({ paused: true })
+  await expect.poll(async () => (await gateway.chat(bot, hello)).status).toBe(403)
+  expect(await find()).toMatchObject({ state: 'paused' })
+  expect(await json(browser.post(`${path}/resume`))).toEqual({ paused: false })
+  await expect.poll(async () => (await gateway.chat(bot, hello)).status).toBe(200)
+  expect((await browser.post('operator/customer-keys/find', { key: 'sk-sy-x' })).status).toBe(404)
+  const elsewhere = await gateway.customer()
+  expect((await browser.post(`operator/customers/${elsewhere.customerId}/keys/${made.id}/pause`)).status).toBe(404)
+})
+
+test('a viewer may neither replace nor find keys', async () => {
+  const { customerId } = await gateway.customer()
+  const { browser } = await signedInMember(gateway, customerId, 'viewer')
+  expect((await browser.post(`customers/${customerId}/keys/find`, { key: 'sk-sy-x' })).status).toBe(403)
+})
