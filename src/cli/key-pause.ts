@@ -82,7 +82,7 @@ export function rotateKeyCommand(): Command {
 export function findKeyCommand(): Command {
   return createCommand('find', 'Find the key that leaked, by the key itself', [
     'key find leaked.txt',
-    'pbpaste | npx switchyard key find -',
+    'key find - < leaked.txt',
   ])
     .argument('<file>', 'file with the key; - reads standard input, so that the key is in no list of processes')
     .action(async (file: string, options) => {

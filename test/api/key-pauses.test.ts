@@ -86,7 +86,7 @@ test('a replaced key and the former one work until the grace ends, with one limi
     "UPDATE api_key SET former_expires_at = now() - interval '1 second' WHERE key_id = $1",
     [id],
   )
-  await gateway.database.pool.query("UPDATE control_version SET version = version + 1 WHERE name = 'access'")
+  await gateway.database.pool.query("UPDATE control_version SET version = version + 1 WHERE topic = 'access'")
   await expect.poll(async () => (await gateway.chat(bot, hello)).status).toBe(401)
   expect(await json(send(gateway, customer, 'POST', '/find', { key: rotated.key }))).toMatchObject({ former_key: null })
   // Without a grace, the former one stops at once.

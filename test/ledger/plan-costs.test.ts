@@ -137,6 +137,7 @@ async function moveMoney(pool: Pool, store: LedgerStore, passTime: (byMs: number
     await store.handBack([{ leaseId: bulk.leaseId, keepNanos: null, slotsUsed: 2 }], skipsLocked)
     await store.handBack([{ leaseId: open.leaseId, keepNanos: 10n, slotsUsed: 2 }], skipsLocked)
     await settle(ofBulkLease(bulk))
+    await pool.query("SELECT count_key_window($1, $2, 'monthly', now())", [customerId, limited.keyId])
 
     const never = admissionOf(customerId, 100n, limited)
     await admit(node, never)

@@ -23,8 +23,9 @@ export function Meter({ label, used, limit, text }: { label: string; used: numbe
         role="meter"
         aria-label={label}
         aria-valuemin={0}
-        aria-valuemax={limit}
-        aria-valuenow={Math.min(used, limit)}
+        // Percent: an amount such as 1e-9 is no valid value of these attributes.
+        aria-valuemax={100}
+        aria-valuenow={Math.round(share * 100)}
         aria-valuetext={text}
       >
         <div

@@ -1,4 +1,4 @@
-import { Button, Modal, PasswordInput } from '@mantine/core'
+import { Button, Modal, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Key } from '#api/keys.ts'
 import { useWrite } from '../../api/use-write.ts'
@@ -33,9 +33,10 @@ export function LeakedKey({ onShow, onClose }: { onShow: (key: Key) => void; onC
         {found === undefined ? (
           <>
             <p>{texts.leakedText}</p>
-            <PasswordInput
+            <TextInput
               label={texts.leakedField}
               autoComplete="off"
+              spellCheck={false}
               required
               value={text}
               onChange={event => setText(event.currentTarget.value)}

@@ -60,12 +60,13 @@ const PART_PICOS = `
  * columns of the same names in usage rows and leases.
  *
  * @param id the column of the spend table that names the key or the member
+ * @param before the column with what was spent before the limit counted
  */
-const spendEqualsUsage = (of: 'key' | 'member', id: string) =>
+const spendEqualsUsage = (of: 'key' | 'member', id: string, before = '0') =>
   customers(`
     SELECT concat_ws(' ', customer_id, ${of}_id, ${of}_window)
     FROM (
-      SELECT customer_id, ${id} AS ${of}_id, window_start AS ${of}_window, spent_nanos${of === 'key' ? ' - before_nanos' : ''} AS spent
+      SELECT customer_id, ${id} AS ${of}_id, window_start AS ${of}_window, spent_nanos - ${before} AS spent
       FROM ${ofCustomers(`${of}_spend`)}
     ) s
     FULL JOIN (
@@ -575,7 +576,7 @@ export const auditChecks = {
     SELECT customer_id || ' ' || day FROM ${ofCustomers('day_spend', 'd')}
     LEFT JOIN (SELECT customer_id, cap_day AS day, sum(granted_nanos) AS granted FROM ${ofCustomers('lease')} GROUP BY customer_id, cap_day) l USING (customer_id, day)
     WHERE d.spent_nanos + coalesce(l.granted, 0) > d.cap_nanos`),
-  key_spend_equals_usage: spendEqualsUsage('key', 'key_id'),
+  key_spend_equals_usage: spendEqualsUsage('key', 'key_id', 'before_nanos'),
   key_leased_equals_open_leases: leasedEqualsOpenLeases('key', 'key_id'),
   key_spend_within_limit: customers(`
     SELECT concat_ws(' ', k.customer_id, k.key_id, k.window_start)
