@@ -54,7 +54,11 @@ export function createAuthenticator({
       if (row === undefined) return undefined
       const { price_group: name, price_group_version: version } = row
       const prices = name === null || version === null ? null : await findPrices({ name, version })
-      return { holder: callerOf(row, limitsOf(row.account_tier), prices), expiresAt: row.expires_at, isPaused: row.is_paused }
+      return {
+        holder: callerOf(row, limitsOf(row.account_tier), prices),
+        expiresAt: row.expires_at,
+        isPaused: row.is_paused,
+      }
     },
   })
   return {
