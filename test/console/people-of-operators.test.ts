@@ -104,6 +104,25 @@ test('with two operators, a role changes with both', async () => {
   expect(await readError(await block)).toMatchObject({ status: 409, code: 'has_role' })
 })
 
+test('a change of a role that another one replaces is in the audit log as rejected, from the console and the host', async () => {
+  const [first, second] = await operators(2)
+  const { email, personId } = await trustedPerson()
+  await read(ask(first!.browser, personId, 'auditor'))
+  await read(ask(second!.browser, personId, 'operator'))
+  await transaction(app.database.pool, async sql => setRole(sql, await personOf(email), 'auditor'))
+  const { rows } = await app.database.pool.query<{ action: string; detail: object; by: string | null }>(
+    "SELECT action, detail, person_id AS by FROM audit_entry WHERE subject = $1 AND action LIKE 'role.%' ORDER BY entry_id",
+    [email],
+  )
+  expect(rows).toMatchObject([
+    { action: 'role.requested', by: first!.personId },
+    { action: 'role.requested', by: second!.personId },
+    { action: 'role.rejected', by: second!.personId, detail: { to: 'auditor', requested_by: first!.personId } },
+    { action: 'role.rejected', by: null, detail: { to: 'operator', requested_by: second!.personId } },
+    { action: 'role.changed', by: null, detail: { from: null, to: 'auditor' } },
+  ])
+})
+
 test('a role needs a proved address, a second factor, and an operator', async () => {
   const [operator] = await operators(1)
   const { customerId } = await app.customer()

@@ -63,6 +63,19 @@ test('a dispute of a payment that was refunded pauses them as well', async () =>
   expect([await report({ total_minor: 2500, reversals: both }), await isPaused()]).toEqual(['booked', true])
 })
 
+test("a report of an operator's refund is a change, though its money was taken before", async () => {
+  const { paymentId, report } = await payer()
+  const reversalId = randomUUID()
+  const { rows } = await world.pool.query(
+    "SELECT reverse_payment($1, $2, 10000000000, 1000, false, 'asked') AS verdict",
+    [reversalId, paymentId],
+  )
+  expect(rows).toEqual([{ verdict: 'taken' }])
+  const refund = { ref: 're_2', kind: 'refund', minor: 1000, reversal_id: reversalId, reason: 'asked' }
+  expect(await report({ total_minor: 2500, reversals: [refund] })).toBe('booked')
+  expect(await report({ total_minor: 2500, reversals: [refund] })).toBe('unchanged')
+})
+
 test.each([{}, { total_minor: null }, { total_minor: 0 }])(
   'a report of a reversal with the total %j takes nothing: operators see it',
   async total => {

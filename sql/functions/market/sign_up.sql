@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION open_account_by_sign_up(p_customer uuid, p_mailbox by
   p_per_network int, p_per_region int, p_per_day int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-  v_is_free boolean;
+  v_may_get_credit boolean;
 BEGIN
   PERFORM check_signup_credit(p_credit);
   -- Sign-ups at the same time count one after the other.
@@ -17,8 +17,8 @@ BEGIN
   END IF;
   SELECT count(*) < p_per_day AND count(*) FILTER (WHERE network = p_network) < p_per_network AND count(*) FILTER (WHERE region = p_region) < p_per_region
       AND NOT EXISTS (SELECT FROM person_device WHERE device_hash = p_device AND last_used_at > p_at - interval '24 hours')
-    INTO v_is_free FROM signup_credit WHERE granted_at > p_at - interval '24 hours';
-  IF p_credit > 0 AND v_is_free THEN
+    INTO v_may_get_credit FROM signup_credit WHERE granted_at > p_at - interval '24 hours';
+  IF p_credit > 0 AND v_may_get_credit THEN
     INSERT INTO signup_credit (mailbox_hash, network, region, granted_at) VALUES (p_mailbox, p_network, p_region, p_at)
       ON CONFLICT DO NOTHING;
     IF FOUND THEN

@@ -7,11 +7,12 @@ CREATE OR REPLACE VIEW given_credit AS
   WHERE t.kind <> 'settle' AND t.kind IN ('credit', 'payment', 'voucher');
 
 -- Lets evidence begin now: older credits and vouchers need none. Called once by the migration that added evidence, and by the
--- owner after the master key was replaced.
+-- owner after the master key was replaced. Stop all nodes first: a credit in flight can have a lower tx_id than the newest one,
+-- and would be older than the beginning, but not in the counts, so the audit would report it.
 CREATE OR REPLACE FUNCTION start_credit_evidence() RETURNS void
 LANGUAGE sql AS $$
   DELETE FROM credit_evidence_start;
-  INSERT INTO credit_evidence_start
+  INSERT INTO credit_evidence_start (tx_id, credits, credit_nanos, at, vouchers, voucher_nanos)
     SELECT (SELECT coalesce(max(tx_id), 0) FROM ledger_tx), g.credits, g.nanos, now(), v.vouchers, v.nanos
     FROM (SELECT count(*) AS credits, coalesce(sum(amount_nanos), 0) AS nanos FROM given_credit) g,
       (SELECT count(*) AS vouchers, coalesce(sum(amount_nanos), 0) AS nanos FROM voucher) v

@@ -57,8 +57,9 @@ BEGIN
   RETURN QUERY SELECT l.lease_id FROM lease l WHERE l.lease_id = ANY (p_leases) AND l.slots IS NOT NULL AND l.lease_id <> ALL (v_leases);
 END $$;
 
--- Notes how much of bulk leases is used, for the reports of other nodes. Returns the leases that another session has locked, for
--- which nothing was done. Locks the leases that are free.
+-- Notes how much of bulk leases is used, for the reports of other nodes. `p_owed`: the money of each lease that running requests
+-- hold, or that is charged and not settled yet. Returns the leases that another session has locked, for which nothing was done.
+-- Locks the leases that are free.
 CREATE OR REPLACE FUNCTION note_lease_use(p_leases uuid[], p_slots_used integer[], p_owed bigint[]) RETURNS SETOF uuid
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE

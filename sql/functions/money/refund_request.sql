@@ -2,7 +2,7 @@
 -- proportion of its share, rounded down as in splitCost, and the platform gives the rest. So a full refund takes back exactly the
 -- share and the fee, and no refund takes more of either. The hoster's account may go below zero: then the hoster owes the
 -- platform. The day's spend does not change: the cap limits what a customer can start in a day, and the refunded request was
--- started. Locks the balance.
+-- started. Locks the balance. Raises check_violation for an amount of zero or less.
 --
 -- Values of `verdict`:
 -- 'refunded'
@@ -10,7 +10,7 @@
 -- 'refunded_before'  another amount was refunded before; nothing changes
 -- 'above_charge'     the amount is above the charge
 -- 'free'             nothing was charged
--- 'no_request'       no usage row: the request is unknown or not settled yet
+-- 'no_request'       no usage row: the request is unknown, not settled yet, or archived
 CREATE OR REPLACE FUNCTION refund_request(p_customer uuid, p_request uuid, p_amount bigint, p_reason text)
 RETURNS TABLE (verdict text, charged bigint, amount bigint, hoster_share bigint, fee bigint, reason text, at timestamptz)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$

@@ -1,6 +1,6 @@
--- Gives credit for an operator, or asks for a second one, and writes the audit log. The gateway role may call it, though it may
--- not call grant_credit: no credit is given here without an entry in the log that the gateway role cannot remove. Locks the
--- balance, then the audit log.
+-- Gives credit for an operator, or asks for a second one, and writes the audit log. For the owner: the desk calls
+-- request_grant_by_operator, and neither role calls grant_credit. So the desk gives no credit without an entry in the log that it
+-- cannot remove. Locks the balance, then the audit log.
 --
 -- Values of the result:
 -- 'granted'
@@ -52,7 +52,8 @@ BEGIN
 END $$;
 
 -- What an operator gave a customer in 24 hours: grants, manual payments that the operator confirmed, and vouchers of the operator
--- that the customer redeemed. One sum, so that nobody gives more alone by using several. Callers hold the lock of the balance.
+-- that the customer redeemed. One sum, so that nobody gives more alone by using several. Grants and payments that a second
+-- operator approved count as well: a payment does not keep who confirmed it second. Callers hold the lock of the balance.
 CREATE OR REPLACE FUNCTION credit_given_alone(p_operator uuid, p_customer uuid) RETURNS numeric
 LANGUAGE sql STABLE AS $$
   SELECT (SELECT coalesce(sum(g.amount_nanos), 0) FROM grant_request g

@@ -8,18 +8,20 @@ LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM person WHERE person_id = p_person AND installation_role = 'operator' AND disabled_at IS NULL)
 $$;
 
--- Whether another operator could approve a grant of this one. An operator without any sign-in cannot.
+-- Whether another operator could approve a grant of this one: one with a password, a passkey or an identity, as in
+-- src/identity/people/other-way-in.ts. The networks of sign-ins do not tell it: they are deleted after 90 days.
 CREATE OR REPLACE FUNCTION has_other_operator(p_person uuid) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT EXISTS (
     SELECT FROM person p
      WHERE p.person_id <> p_person AND p.installation_role = 'operator' AND p.disabled_at IS NULL
-       AND (p.password_hash IS NOT NULL OR EXISTS (SELECT FROM person_network n WHERE n.person_id = p.person_id)))
+       AND (p.password_hash IS NOT NULL OR EXISTS (SELECT FROM person_passkey k WHERE k.person_id = p.person_id)
+         OR EXISTS (SELECT FROM person_identity i WHERE i.person_id = p.person_id)))
 $$;
 
 -- Returns the operator of a session, and raises SY004 unless it lives and its person is an operator. The limits are those of
--- src/identity/people/sessions.ts and http/console/require-confirmation.ts. With `p_needs_confirmation`, a session that was not
--- confirmed in the last 10 minutes can only try what follows, as a dry run does: the commit raises foreign_key_violation.
+-- src/identity/people/sessions.ts and src/http/console/require-confirmation.ts. With `p_needs_confirmation`, a session that was
+-- not confirmed in the last 10 minutes can only try what follows, as a dry run does: the commit raises foreign_key_violation.
 CREATE OR REPLACE FUNCTION operator_of_session(p_token_hash bytea, p_needs_confirmation boolean) RETURNS uuid
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -40,7 +42,8 @@ BEGIN
   RETURN v.person_id;
 END $$;
 
--- How many operators could act. Changes of roles queue for the table role_change, so that two of them do not take the last one.
+-- How many operators are not blocked, with those that cannot sign in yet. Changes of roles queue for the table role_change, so
+-- that two of them do not take the last one.
 CREATE OR REPLACE FUNCTION count_operators() RETURNS bigint
 LANGUAGE sql STABLE AS $$ SELECT count(*) FROM person WHERE installation_role = 'operator' AND disabled_at IS NULL $$;
 

@@ -1,22 +1,30 @@
 -- Returns `waiting` for a second operator, `done` without one, or why the change is refused. A later request replaces one that
--- waits. Locks the table role_change, then the person, then the audit log.
+-- waits; the audit log has that one as rejected. Locks the table role_change, then the person, then the audit log.
 CREATE OR REPLACE FUNCTION request_role_as(p_operator uuid, p_change uuid, p_person uuid, p_role text, p_address text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   v_refusal text;
+  v_replaced jsonb;
+  v_state text;
 BEGIN
   LOCK TABLE role_change IN SHARE ROW EXCLUSIVE MODE;
   v_refusal := refuse_role(p_person, p_role);
   IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
-  UPDATE role_change SET state = 'rejected', decided_by = p_operator, decided_at = clock_timestamp() WHERE person_id = p_person AND state = 'waiting';
+  UPDATE role_change SET state = 'rejected', decided_by = p_operator, decided_at = clock_timestamp() WHERE person_id = p_person AND state = 'waiting'
+    RETURNING jsonb_build_object('to', role, 'requested_by', requested_by) INTO v_replaced;
   INSERT INTO role_change (change_id, person_id, role, requested_by, state) VALUES (p_change, p_person, p_role, p_operator, 'waiting');
   IF count_operators() > 1 THEN
     PERFORM add_audit_entry(p_operator, 'role.requested', (SELECT email FROM person WHERE person_id = p_person), NULL,
       jsonb_build_object('to', p_role), p_address);
-    RETURN 'waiting';
+    v_state := 'waiting';
+  ELSE
+    PERFORM apply_role_change(p_change, p_operator, p_address);
+    v_state := 'done';
   END IF;
-  PERFORM apply_role_change(p_change, p_operator, p_address);
-  RETURN 'done';
+  IF v_replaced IS NOT NULL THEN
+    PERFORM add_audit_entry(p_operator, 'role.rejected', (SELECT email FROM person WHERE person_id = p_person), NULL, v_replaced, p_address);
+  END IF;
+  RETURN v_state;
 END $$;
 
 -- Approves what another operator asked for, or rejects it. Returns `done`, `rejected`, `unknown`, `own_request`,

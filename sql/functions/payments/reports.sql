@@ -9,8 +9,8 @@
 --   reversals          [{ref, kind, minor, reversal_id, reason}]: what went back to the payer and did not
 --                      return; `reversal_id` for refunds of ours
 -- Results: 'booked', 'unchanged', 'mismatch' (nothing is booked, operators see why), 'stale' (another report was booked since the
--- provider was asked; ask again), 'no_payment'. Locks the balance, then the payment, then its reversals, then the bulk leases of
--- a customer that a reversal leaves with a debt.
+-- provider was asked; ask again), 'no_payment'. Locks the balance, then the payment, then for each reversal: its row, the bulk
+-- leases of a customer that it leaves with a debt, and, for a dispute, the settings in auto_top_up.
 CREATE OR REPLACE FUNCTION book_payment_report(p_payment uuid, p_driver text, p_version bigint, p_fact jsonb, p_next_look_at timestamptz)
 RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
@@ -66,8 +66,8 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Books the reversals of a report. Returns whether something changed. A reversal takes at most what the payment gave and
--- others have not taken. Call it with the payment locked. Locks each reversal, and then the bulk leases of a customer that it
--- leaves with a debt.
+-- others have not taken. Call it with the payment locked. Locks for each reversal: its row, the bulk leases of a customer that it
+-- leaves with a debt, and, for a dispute, the settings in auto_top_up.
 CREATE OR REPLACE FUNCTION book_reported_reversals(p payment, p_fact jsonb) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -109,6 +109,8 @@ BEGIN
     UPDATE payment_reversal o SET provider_ref = r.ref, state = CASE WHEN r.minor = 0 AND o.kind = 'refund' THEN 'refused' ELSE 'done' END,
         updated_at = now()
       WHERE o.reversal_id = v.reversal_id AND (o.provider_ref IS NULL OR o.state = 'asked' OR (r.minor = 0 AND o.kind = 'refund' AND o.state <> 'refused'));
+    -- The refund of an operator has moved its money before: only its state changes.
+    v_is_changed := FOUND OR v_is_changed;
     -- A later report of the same dispute is none: a person may have turned the top-ups on again since.
     IF r.kind = 'dispute' AND (v_is_new OR v_moved > 0) THEN
       PERFORM pause_auto_top_up(p.customer_id, 'A payment was disputed.');

@@ -19,11 +19,15 @@ BEGIN
   SELECT a.customer_id INTO customer FROM hoster_account a WHERE a.hoster_id = p_hoster;
   PERFORM FROM balance WHERE customer_id = customer FOR NO KEY UPDATE;
   SELECT * INTO v_hoster FROM hoster WHERE hoster_id = p_hoster FOR NO KEY UPDATE;
-  SELECT e.account_id, -e.amount_nanos AS amount INTO v_earlier FROM ledger_tx t JOIN ledger_entry e USING (tx_id)
+  SELECT e.account_id, -e.amount_nanos AS amount, e.tx_id INTO v_earlier FROM ledger_tx t JOIN ledger_entry e USING (tx_id)
     WHERE t.kind = 'earnings_moved' AND t.ref = p_move::text AND e.account_kind = 'hoster_payable';
   IF v_earlier.amount IS NOT NULL THEN
     amount := v_earlier.amount;
     verdict := CASE WHEN v_earlier.account_id = p_hoster AND coalesce(p_amount, amount) = amount THEN 'duplicate' ELSE 'move_reused' END;
+    IF verdict = 'duplicate' THEN
+      -- The hoster may have another customer since.
+      SELECT e.account_id INTO customer FROM ledger_entry e WHERE e.tx_id = v_earlier.tx_id AND e.account_kind = 'customer';
+    END IF;
     RETURN NEXT;
     RETURN;
   END IF;
@@ -49,7 +53,8 @@ END $$;
 
 -- What these hosters have, or all of them with NULL. `balance`: all earnings that were not paid out, moved or taken. `held`:
 -- those of days from `p_held_from` on, until `held_day`, and promotional ones of days that are not closed. `payable` is the rest.
--- `promotional`: earnings from promotion credit that are not decided yet, of days until `promotional_day`.
+-- `promotional`: earnings from promotion credit that are not decided yet. `promotional_day`: the last of their days that is not
+-- closed. NULL: there are none, or all their days are closed and wait for an operator.
 CREATE OR REPLACE FUNCTION hoster_funds(p_hosters uuid[], p_held_from date)
 RETURNS TABLE (hoster uuid, balance bigint, held bigint, payable bigint, held_day date, promotional bigint, promotional_day date)
 LANGUAGE sql STABLE AS $$

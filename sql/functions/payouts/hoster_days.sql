@@ -18,7 +18,8 @@ BEGIN
       SELECT change_id FROM hoster_day_change ORDER BY change_id LIMIT p_limit FOR UPDATE SKIP LOCKED)
     RETURNING *
   ), added AS (
-    INSERT INTO hoster_day AS d
+    INSERT INTO hoster_day AS d (hoster_id, day, model_id, requests, successes, input_tokens, output_tokens, cost_nanos,
+        hoster_share_nanos, fee_nanos, refunded_nanos, refunded_share_nanos)
       SELECT hoster_id, day, model_id, sum(requests), sum(successes), sum(input_tokens), sum(output_tokens), sum(cost_nanos),
         sum(hoster_share_nanos), sum(fee_nanos), sum(refunded_nanos), sum(refunded_share_nanos)
       FROM folded GROUP BY 1, 2, 3 ORDER BY 1, 2, 3

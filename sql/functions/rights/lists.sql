@@ -12,8 +12,8 @@ LANGUAGE sql IMMUTABLE AS $$
     'promotion_used_up', 'operator_key']::name[]
 $$;
 
--- What both roles do with the rights of the owner. Not here: open_account, grant_credit and refund_request. Only the operator
--- gives credit, as the owner.
+-- What both roles do with the rights of the owner. Neither role calls open_account, grant_credit or refund_request itself:
+-- desk_functions has functions that call them within limits, and for an operator write the audit log.
 CREATE OR REPLACE FUNCTION money_functions() RETURNS name[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY['admit_batch', 'hand_back_leases', 'note_lease_use', 'settle_batch', 'release_leases', 'reclaim_leases',

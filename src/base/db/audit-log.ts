@@ -10,6 +10,7 @@ export type AuditAction =
   | 'person.blocked'
   | 'person.unblocked'
   | 'role.changed'
+  | 'role.rejected'
   | 'session.ended'
   | 'operator.link_made'
   | 'member.invited'

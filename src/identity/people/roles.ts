@@ -22,15 +22,14 @@ export async function setRole(
     [personId],
   )
   if (isLast && role !== 'operator') return false
-  await sql.query("UPDATE role_change SET state = 'rejected' WHERE person_id = $1 AND state = 'waiting'", [personId])
+  const { rows: replaced } = await sql.query<{ to: InstallationRole | null; requested_by: string }>(
+    `UPDATE role_change SET state = 'rejected' WHERE person_id = $1 AND state = 'waiting' RETURNING role AS "to", requested_by`,
+    [personId],
+  )
   await sql.query('UPDATE person SET installation_role = $2 WHERE person_id = $1', [personId, role])
   await sql.query('DELETE FROM person_session WHERE person_id = $1', [personId])
-  await noteAction(sql, {
-    action: 'role.changed',
-    personId: null,
-    subject: email,
-    detail: { from, to: role },
-    address: null,
-  })
+  const entry = { personId: null, subject: email, address: null }
+  for (const detail of replaced) await noteAction(sql, { ...entry, action: 'role.rejected', detail })
+  await noteAction(sql, { ...entry, action: 'role.changed', detail: { from, to: role } })
   return true
 }
