@@ -118,6 +118,7 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
     node,
     scheduler,
     masterKey: MASTER_KEY,
+    log: silent,
   })
   const random = deps.world.random.fork()
   return {

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
-import { pendingMigrations } from '../base/db/migrate.ts'
+import { ForeignMigration, pendingMigrations } from '../base/db/migrate.ts'
 import { openDatabase } from '../base/db/open-database.ts'
 import { createPool, type Sql, transaction } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
@@ -60,16 +60,22 @@ export function exportCommand(): Command {
     })
 }
 
-/** Throws Failure when a start upgrades the database, or when it has never been a database of a gateway. */
+/**
+ * Throws Failure when a start upgrades the database, or when it has never been a database of a gateway. Throws like
+ * `pendingMigrations` when it cannot say: for a standby, a newer database, or a role without rights.
+ */
 async function requireExportable(sql: Sql): Promise<void> {
-  const { rows } = await sql.query<{ isEarly: boolean | null }>(
+  const { rows } = await sql.query<{ isEarly: boolean }>(
     "SELECT to_regclass('app_user') IS NOT NULL AS \"isEarly\" WHERE to_regclass('ledger_entry') IS NOT NULL",
   )
   const [books] = rows
   if (books === undefined) throw new Failure('This database has no books of a gateway, so there is nothing to export.')
   const isUpgradable = await pendingMigrations(sql).then(
     () => true,
-    () => false,
+    error => {
+      if (error instanceof ForeignMigration) return false
+      throw error
+    },
   )
   if (isUpgradable)
     throw new Failure(`A start upgrades this database as it is, so it needs no export: ${ownCommand('start')}`)

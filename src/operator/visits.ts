@@ -25,16 +25,14 @@ export interface Visit {
 
 export function createVisits({ sql, clock }: { readonly sql: Sql; readonly clock: Clock }): Visits {
   /** By session, action and subject, the oldest first. */
-  const notedMs = new Map<string, number>()
+  const noted = new Map<string, { readonly atMs: number; readonly written: Promise<void> }>()
   return {
     async note({ sessionId, person, key }, { action, subject }, address) {
       const visit = `${sessionId} ${action} ${subject}`
       const nowMs = clock.monotonicMs()
-      if (nowMs - (notedMs.get(visit) ?? -Infinity) < SAME_VISIT_MS) return
-      // Noted first: several requests of one page come at once.
-      notedMs.delete(visit)
-      notedMs.set(visit, nowMs)
-      if (notedMs.size > VISITS_MAX) deleteOldest(notedMs)
+      const known = noted.get(visit)
+      // Several requests of one page come at once. None is served before the entry is written.
+      if (known !== undefined && nowMs - known.atMs < SAME_VISIT_MS) return known.written
       const isCustomer = action === 'customer.viewed'
       const entry = {
         action,
@@ -45,10 +43,16 @@ export function createVisits({ sql, clock }: { readonly sql: Sql; readonly clock
         detail: isCustomer ? {} : { hoster_id: subject },
         address,
       }
-      await noteAction(sql, entry).catch((error: unknown) => {
-        notedMs.delete(visit)
+      const look = { atMs: nowMs, written: noteAction(sql, entry) }
+      noted.delete(visit)
+      noted.set(visit, look)
+      if (noted.size > VISITS_MAX) deleteOldest(noted)
+      try {
+        await look.written
+      } catch (error) {
+        if (noted.get(visit) === look) noted.delete(visit)
         throw error
-      })
+      }
     },
   }
 }

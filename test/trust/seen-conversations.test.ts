@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
+import { transaction } from '../../src/base/db/pool.ts'
 import { createConversationNames, createSeenConversations } from '../../src/market/trust/audits/seen-conversations.ts'
 import { pruneAudits } from '../../src/market/trust/evidence/audit-store.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { NOW_MS } from './trust-world.ts'
 
@@ -44,6 +46,71 @@ test('two nodes never send a conversation to one hoster, also at the same time',
   expect(await node().claim('d', [second, first])).toBe(false)
   expect(await node().seenBy([second], ['d'])).toEqual(new Set())
   expect(await node().claim('d', [second, third])).toBe(true)
+})
+
+/** Resolves when a statement waits for a lock in this database. */
+const lockWait = () =>
+  expect
+    .poll(
+      async () =>
+        (
+          await database.pool.query(
+            "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",
+          )
+        ).rowCount,
+      WAIT_OPTIONS,
+    )
+    .toBe(1)
+const insert = 'INSERT INTO seen_conversation (conversation, hoster_id, seen_at) VALUES ($1, $2, now())'
+
+test('what a timer is writing is waited for, also by a stop', async () => {
+  const [here, there] = [node(), node()]
+  let isStopped = false
+  const { answer, stopped } = await transaction(database.pool, async sql => {
+    await sql.query(insert, ['f', first])
+    here.note('f', first)
+    here.note('g', second)
+    here.timers.shift()!()
+    await lockWait()
+    const answer = here.seenBy([second], ['g'])
+    const stopped = here.stop().then(() => {
+      isStopped = true
+    })
+    expect(await there.seenBy([second], ['g'])).toEqual(new Set())
+    expect(isStopped).toBe(false)
+    return { answer: () => answer, stopped: () => stopped }
+  })
+  expect(await answer()).toEqual(new Set(['g']))
+  await stopped()
+})
+
+test('notes that could not be written are tried again, also when the timer was cancelled for them', async () => {
+  const here = node()
+  here.note('h', first)
+  await database.pool.query('ALTER TABLE seen_conversation RENAME TO missing')
+  await expect(here.seenBy([first], ['h'])).rejects.toThrow('seen_conversation')
+  await database.pool.query('ALTER TABLE missing RENAME TO seen_conversation')
+  expect(here.timers).toHaveLength(1)
+  here.timers.shift()!()
+  await expect.poll(() => node().seenBy([first], ['h']), WAIT_OPTIONS).toEqual(new Set(['h']))
+})
+
+test('a claim knows what its node noted and has not written', async () => {
+  const here = node()
+  here.note('i', first)
+  expect(await here.claim('i', [first])).toBe(false)
+})
+
+test('claims of the same hosters in another order do not deadlock', async () => {
+  const [low, high] = [first, second].sort() as [string, string]
+  const { claimed } = await transaction(database.pool, async sql => {
+    await sql.query(insert, ['j', low])
+    const claimed = node().claim('j', [high, low])
+    await lockWait()
+    await sql.query(insert, ['j', high])
+    return { claimed: () => claimed }
+  })
+  expect(await claimed()).toBe(false)
 })
 
 test('conversations are forgotten after a day', async () => {

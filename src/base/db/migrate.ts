@@ -65,6 +65,9 @@ export async function migrate(
   }
 }
 
+/** The database has migrations that this version does not know by their number and text, and is not newer than it. */
+export class ForeignMigration extends Error {}
+
 /** Returns what `migrate` would apply. Changes nothing; throws what `migrate` would throw before its first change. */
 export async function pendingMigrations(sql: Sql, directory: string = sqlDir): Promise<Applied> {
   try {
@@ -284,11 +287,11 @@ function requireSame({ version, name, checksum }: AppliedMigration, files: SqlFi
       `The database is newer than this Switchyard: it has migration ${name}, and this version ends at ${files.migrations.at(-1)?.name ?? 'none'}. Start the version that applied it, or a later one.`,
     )
   if (version !== index + 1 || file.name !== name)
-    throw new Error(
+    throw new ForeignMigration(
       `Migration ${name} was applied to this database, but this version has ${file.name} in its place. Restore the file; applied migrations are never renamed or removed.`,
     )
   if (file.checksum !== checksum && !files.former.get(name)?.includes(checksum))
-    throw new Error(
+    throw new ForeignMigration(
       `Migration ${name} was changed after it was applied to this database. If a version of before 2026-11-24 made this database, bring its books into a new one: ${ownCommand('export books.ndjson.gz')}, then, with SWITCHYARD_DATA or DATABASE_URL of the new one, ${ownCommand('import books.ndjson.gz')}. If you edited the file, restore it and make the change in a new migration.`,
     )
   return file

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { ChunkDelta } from '../../base/domain/completion.ts'
 import { generatedText } from './bill.ts'
-import { TextCutter } from './cut-text.ts'
+import { limitPosition, TextCutter } from './cut-text.ts'
 
 const call = (name: string, args: string, more: object = {}) => ({
   index: 0,
@@ -42,4 +42,19 @@ test.each<[what: string, delta: object, units: number, kept: object]>([
   const cut = new TextCutter(units).cut(delta as ChunkDelta)
   expect(cut).toEqual(kept)
   expect(generatedText([cut])).toBe(generatedText([delta as ChunkDelta]).slice(0, units))
+})
+
+test('the transcript of audio is left out, but counts where it counts', () => {
+  const message = { content: 'abc', audio: { transcript: 'xyz' }, tool_calls: [call('f', '{"a":1}')] }
+  expect(generatedText([message as ChunkDelta])).toBe('abcxyzf{"a":1}')
+  const kept = (units: number) => new TextCutter(units).cut(message as ChunkDelta)
+  expect(kept(5)).toEqual({ content: 'abc' })
+  expect(kept(8)).toEqual({ content: 'abc', tool_calls: [call('f', '{')] })
+})
+
+test('a text that begins with half a surrogate pair is cut to nothing, not to nearly everything', () => {
+  for (const length of [10, 20_000]) {
+    const position = limitPosition(`\udc00${'word '.repeat(length)}`, 0, 0)
+    expect(position).toBe(0)
+  }
 })

@@ -19,19 +19,22 @@ export function limitPosition(
 ): number | null {
   if (text.length > EXACT_UNITS_MAX) {
     const tokens = estimateTokens(text)
-    return tokens > allowed ? withoutHalfPair(text, Math.floor((text.length * tokensMax) / tokens)) : null
+    return tokens > allowed ? Math.max(0, withoutHalfPair(text, Math.floor((text.length * tokensMax) / tokens))) : null
   }
   let counted = 0
   for (let start = 0; start < text.length; start += SLICE_UNITS) {
     const slice = text.slice(start, start + SLICE_UNITS)
     const tokens = countTokens(slice)
-    if (counted + tokens > allowed) return start + lengthWithin(slice, allowed - counted)
+    if (counted + tokens > allowed) return Math.max(0, start + lengthWithin(slice, allowed - counted))
     counted += tokens
   }
   return null
 }
 
-/** Returns the length of the longest beginning with at most `tokensMax` tokens. The text must be short. */
+/**
+ * Returns the length of the longest beginning with at most `tokensMax` tokens. The text must be short. -1: nothing fits,
+ * and the text begins with the second half of a surrogate pair, whose first half may end the slice before.
+ */
 export function lengthWithin(text: string, tokensMax: number): number {
   let fits = 0
   let exceeds = text.length + 1
@@ -62,10 +65,16 @@ export class TextCutter {
 
   /**
    * Returns what fits of a delta or message, without empty texts. Fields other than text are left out, because
-   * they describe the uncut text, and so are tool calls of which nothing fits.
+   * they describe the uncut text, and so are tool calls of which nothing fits. Audio is left out as well, though its
+   * transcript counts.
    */
   cut(delta: ChunkDelta): ChunkDelta {
-    const { reasoning_content, reasoning, content, refusal, function_call, tool_calls } = delta
+    const { reasoning_content, reasoning, content, refusal, tool_calls } = delta
+    // The older form of a tool call, and a field of models that speak.
+    const { function_call: call, audio } = delta as {
+      function_call?: Called | null
+      audio?: { transcript?: unknown } | null
+    }
     const kept: ChunkDelta = {}
     // One reasoning under two names counts once.
     const thought = firstText(reasoning_content, reasoning)
@@ -78,8 +87,8 @@ export class TextCutter {
     if (keptContent !== '') kept.content = keptContent
     const keptRefusal = this.#text(firstText(refusal))
     if (keptRefusal !== '') kept.refusal = keptRefusal
-    const call = function_call as Called | null | undefined
     if (call && this.#unitsLeft > 0) kept.function_call = this.#called(call)
+    this.#text(firstText(audio?.transcript))
     const calls = tool_calls?.flatMap(call => this.#toolCall(call)) ?? []
     if (calls.length > 0) kept.tool_calls = calls
     return kept

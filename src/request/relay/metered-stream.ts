@@ -217,7 +217,7 @@ export class OutputMeter {
   }
 
   #cutWithin(slice: string, allowed: number): number {
-    return this.#countedChars + lengthWithin(slice, allowed - this.#countedTokens)
+    return Math.max(0, this.#countedChars + lengthWithin(slice, allowed - this.#countedTokens))
   }
 }
 

@@ -19,7 +19,7 @@ interface IdempotencyParts {
 
 /** Returns the function that serves requests with an Idempotency-Key. */
 export function startIdempotency(
-  { masterKey, scheduler, started }: ComposeContext,
+  { log, masterKey, scheduler, started }: ComposeContext,
   { chat, database, money: { store, node, nodeShard }, supply: { catalog } }: IdempotencyParts,
 ): GenerationDeps['completeOnce'] {
   // Endpoints of hosters have the standard timeouts.
@@ -36,6 +36,7 @@ export function startIdempotency(
     node,
     scheduler,
     masterKey,
+    log,
   })
   started.defer(() => claims.stop())
   const deps: CompleteOnceDeps = {

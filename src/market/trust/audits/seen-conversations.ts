@@ -15,10 +15,11 @@ export interface SeenConversations {
   /** Returns those of these conversations that one of the hosters has seen. */
   seenBy(hosterIds: readonly string[], conversations: readonly string[]): Promise<ReadonlySet<string>>
   /**
-   * Notes that all of the hosters are sent a conversation now. False: one of them has seen it, and nothing was noted.
+   * Notes that all of the hosters are sent a conversation now. False: one of them has seen it, so send it to none. Some of
+   * the others may be noted all the same, when two nodes claim it at the same time.
    */
   claim(conversation: string, hosterIds: readonly string[]): Promise<boolean>
-  /** Writes what is not written yet. */
+  /** Writes what is not written yet. Never rejects. */
   stop(): Promise<void>
 }
 
@@ -37,10 +38,19 @@ export function createSeenConversations({
 }): SeenConversations {
   let waiting = new Map<string, { readonly conversation: string; readonly hosterId: string }>()
   let cancel: (() => void) | null = null
+  let writing: Promise<void> = Promise.resolve()
+  let isStopped = false
 
-  const write = async () => {
+  /** Resolves when all that was noted until now is written, also by an INSERT that is running. */
+  const write = (): Promise<void> => {
     cancel?.()
     cancel = null
+    // After a failure its notes wait again, so this one writes them.
+    writing = writing.catch(() => {}).then(insertWaiting)
+    return writing
+  }
+
+  const insertWaiting = async () => {
     const noted = waiting
     if (noted.size === 0) return
     waiting = new Map()
@@ -55,17 +65,18 @@ export function createSeenConversations({
       )
     } catch (error) {
       waiting = new Map([...noted, ...waiting].slice(-WAITING_MAX))
+      writeLater()
       throw error
     }
   }
 
   const writeLater = () => {
+    if (isStopped) return
     cancel ??= scheduler.after(WRITE_AFTER_MS, () => {
       cancel = null
-      write().catch(error => {
-        log.warn({ err: error }, 'the conversations that hosters have seen could not be written; trying again')
-        writeLater()
-      })
+      write().catch(error =>
+        log.warn({ err: error }, 'the conversations that hosters have seen could not be written; trying again'),
+      )
     })
   }
 
@@ -84,17 +95,24 @@ export function createSeenConversations({
       return new Set(rows.map(({ conversation }) => conversation))
     },
     async claim(conversation, hosterIds) {
+      await write()
+      // In one order, as above.
       const { rowCount } = await pool.query(
         `INSERT INTO seen_conversation (conversation, hoster_id, seen_at)
          SELECT $1, hoster_id, $3 FROM unnest($2::uuid[]) AS n (hoster_id)
           WHERE NOT EXISTS (SELECT FROM seen_conversation WHERE conversation = $1 AND hoster_id = ANY ($2::uuid[]))
+          ORDER BY hoster_id
          ON CONFLICT DO NOTHING`,
         [conversation, hosterIds, new Date(scheduler.epochMs())],
       )
       return rowCount === hosterIds.length
     },
-    stop: () =>
-      write().catch(error => log.warn({ err: error }, 'the conversations that hosters have seen could not be written')),
+    stop() {
+      isStopped = true
+      return write().catch(error =>
+        log.warn({ err: error }, 'the conversations that hosters have seen could not be written'),
+      )
+    },
   }
 }
 

@@ -1,5 +1,6 @@
 import { refuseOutage } from '../../../base/db/refuse-outage.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
+import type { Log } from '../../../base/runtime/log.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import { openSecret, sealSecret } from '../../../base/secrets/sealed-secret.ts'
 import { isTransient } from '../../../money/ledger/is-transient.ts'
@@ -38,12 +39,12 @@ export interface Claims {
   claim(claim: Claim): Promise<Claimed>
   /**
    * Records that the request was served or charged. `answer` is null when it must not be stored. Rejects when
-   * the database is unavailable; the write is then retried until it succeeds.
+   * the database is unavailable; the write is then retried.
    */
   finish(claim: Claim, ending: { readonly costNanos: Nanos; readonly answer: StoredAnswer | null }): Promise<void>
   /**
    * Frees the key of a request that cost nothing. Rejects when the database is unavailable; the write is then
-   * retried until it succeeds.
+   * retried.
    */
   release(claim: Claim): Promise<void>
   /** Drops the writes that are still waiting for the database. */
@@ -57,6 +58,7 @@ export interface ClaimsDeps {
   readonly node: Pick<NodeLife, 'nodeId' | 'isSilent'>
   readonly scheduler: Pick<Scheduler, 'after'>
   readonly masterKey: Buffer
+  readonly log: Pick<Log, 'error'>
 }
 
 /** Larger answers are not stored. */
@@ -68,10 +70,15 @@ export const ANSWER_BYTES_MAX = 256 * 1024
 const ATTEMPTS_MAX = 5
 
 export function createClaims(deps: ClaimsDeps): Claims {
-  const { store, ledgerStore, nodeShard, node, scheduler, masterKey } = deps
+  const { store, ledgerStore, nodeShard, node, scheduler, masterKey, log } = deps
   // Retries failed writes: a claim that is neither finished nor released keeps its key in use for more than an
   // hour while its node is alive.
-  const endings = new RetryQueue(scheduler, isTransient)
+  const endings = new RetryQueue(scheduler, isTransient, error =>
+    log.error(
+      { err: error },
+      'ends of requests with an Idempotency-Key are lost: their keys stay in use for more than an hour',
+    ),
+  )
   return {
     async claim(claim) {
       try {

@@ -31,20 +31,30 @@ test('failed work is retried in order until it succeeds; refused work is dropped
   const { scheduler, timers, pass } = manualTime()
   const unavailable = new Error('unavailable')
   const done: string[] = []
+  const dropped: unknown[] = []
   let isUnavailable = true
-  const queue = new RetryQueue(scheduler, error => error === unavailable)
+  const queue = new RetryQueue(
+    scheduler,
+    error => error === unavailable,
+    error => dropped.push(error),
+  )
   const work = (name: string) => async () => {
     if (isUnavailable) throw unavailable
-    if (name === 'refused') throw new Error('refused')
+    if (name.startsWith('refused')) throw new Error(name)
     done.push(name)
   }
-  for (const name of ['first', 'refused', 'second']) queue.add(work(name))
+  for (const name of ['first', 'refused', 'refused again', 'second']) queue.add(work(name))
   await pass(0)
   await pass(1_000)
   expect(done).toEqual([])
   isUnavailable = false
   await pass(1_000)
   expect(done).toEqual(['first', 'second'])
+  // The first of several in a row.
+  expect(dropped).toEqual([new Error('refused')])
+  queue.add(work('refused later'))
+  await pass(0)
+  expect(dropped).toEqual([new Error('refused'), new Error('refused later')])
   queue.add(work('third'))
   queue.addLater(60_000, work('later'))
   await pass(59_999)
@@ -54,10 +64,37 @@ test('failed work is retried in order until it succeeds; refused work is dropped
   expect(timers.size).toBe(0)
 })
 
+test('work that finds the queue full is dropped, which is reported once', async () => {
+  const { scheduler, pass } = manualTime()
+  const dropped: unknown[] = []
+  let done = 0
+  let isUnavailable = true
+  const queue = new RetryQueue(
+    scheduler,
+    () => true,
+    error => dropped.push(error),
+  )
+  for (let n = 0; n < 10_002; n++) {
+    queue.add(async () => {
+      if (isUnavailable) throw new Error('unavailable')
+      done++
+    })
+  }
+  expect(dropped).toEqual([new Error('10000 writes wait for the database')])
+  await pass(0)
+  isUnavailable = false
+  await pass(1_000)
+  expect(done).toBe(10_000)
+})
+
 test('a stopped queue runs no work and leaves no timer', async () => {
   const { scheduler, timers, pass } = manualTime()
   let tries = 0
-  const queue = new RetryQueue(scheduler, () => true)
+  const queue = new RetryQueue(
+    scheduler,
+    () => true,
+    () => {},
+  )
   queue.add(() => {
     tries++
     return Promise.reject(new Error('unavailable'))

@@ -5,31 +5,45 @@ const RETRY_MS = 1_000
 const QUEUED_MAX = 10_000
 
 /**
- * Runs database writes one at a time and retries each until it succeeds, however long the database is
- * unavailable.
+ * Runs database writes one at a time, and retries each however long the database is unavailable. It drops a write that
+ * fails for another reason, since a retry would fail too, and one that finds the queue full.
  */
 export class RetryQueue {
   readonly #scheduler: Pick<Scheduler, 'after'>
   readonly #isRetryable: (error: unknown) => boolean
   readonly #queue: (() => Promise<void>)[] = []
   readonly #cancels = new Set<() => void>()
+  readonly #onDropped: (error: unknown) => void
+  #isDropping = false
   #isWorking = false
   #isStopped = false
 
-  constructor(scheduler: Pick<Scheduler, 'after'>, isRetryable: (error: unknown) => boolean) {
+  /** @param onDropped called for the first of several writes in a row that are dropped */
+  constructor(
+    scheduler: Pick<Scheduler, 'after'>,
+    isRetryable: (error: unknown) => boolean,
+    onDropped: (error: unknown) => void,
+  ) {
     this.#scheduler = scheduler
     this.#isRetryable = isRetryable
+    this.#onDropped = onDropped
   }
 
   add(work: () => Promise<void>): void {
-    if (this.#isStopped || this.#queue.length >= QUEUED_MAX) return
+    if (this.#isStopped) return
+    if (this.#queue.length >= QUEUED_MAX) {
+      this.#noteDropped(fullQueue())
+      return
+    }
     this.#queue.push(work)
     if (!this.#isWorking) void this.#run()
   }
 
   /** Adds the work after `ms`. */
   addLater(ms: number, work: () => Promise<void>): void {
-    if (!this.#isStopped && this.#cancels.size < QUEUED_MAX) this.#after(ms, () => this.add(work))
+    if (this.#isStopped) return
+    if (this.#cancels.size >= QUEUED_MAX) this.#noteDropped(fullQueue())
+    else this.#after(ms, () => this.add(work))
   }
 
   /** Drops all remaining work. */
@@ -45,9 +59,10 @@ export class RetryQueue {
     for (let work = this.#queue[0]; work !== undefined; work = this.#queue[0]) {
       try {
         await work()
+        this.#isDropping = false
       } catch (error) {
-        // Work that the database refuses is dropped: a retry would be refused too.
-        if (this.#isRetryable(error)) break
+        if (this.#isStopped || this.#isRetryable(error)) break
+        this.#noteDropped(error)
       }
       this.#queue.shift()
     }
@@ -55,6 +70,11 @@ export class RetryQueue {
     if (this.#queue.length === 0 || this.#isStopped) return
     this.#isWorking = true
     this.#after(RETRY_MS, () => void this.#run())
+  }
+
+  #noteDropped(error: unknown): void {
+    if (!this.#isDropping) this.#onDropped(error)
+    this.#isDropping = true
   }
 
   #after(ms: number, work: () => void): void {
@@ -65,3 +85,5 @@ export class RetryQueue {
     this.#cancels.add(cancel)
   }
 }
+
+const fullQueue = () => new Error(`${QUEUED_MAX} writes wait for the database`)
