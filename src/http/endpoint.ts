@@ -48,7 +48,7 @@ interface EndpointRow {
    * handler checks, because the body says whether it is a dry run.
    */
   readonly needsConfirmation?: boolean | 'unless_dry_run'
-  /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'` or `hoster_key`. */
+  /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'` or `hoster_key`; those of operators always count. */
   readonly isReport?: true
   /** The answer shows charges. Those of the caller's ended requests on this node are committed first: see the guard. */
   readonly showsCharges?: true

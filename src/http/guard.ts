@@ -3,7 +3,7 @@ import { ApiError } from '../base/domain/errors.ts'
 import type { Authenticator } from '../identity/auth/authenticator.ts'
 import type { HosterAuthenticator } from '../market/marketplace/hoster-authenticator.ts'
 import type { OperatorKeys } from '../operator/operator-keys.ts'
-import type { ReportLimiter } from '../request/limits/report-limiter.ts'
+import type { MinuteLimiter } from '../request/limits/minute-limiter.ts'
 import type { ConsoleGuard } from './console/console-guard.ts'
 import type { Endpoint } from './endpoint.ts'
 
@@ -21,7 +21,8 @@ export function createGuard(deps: {
   authenticator: Authenticator
   hosterAuthenticator: HosterAuthenticator
   operatorKeys: Pick<OperatorKeys, 'authenticate'>
-  reportLimiter: ReportLimiter
+  /** Counts requests of programs that generate nothing. */
+  limiter: MinuteLimiter
   consoleGuard: ConsoleGuard
   /** Resolves when the charges of this customer on this node are committed. Undefined when they are. */
   committed: (customerId: string) => Promise<void> | undefined
@@ -34,7 +35,7 @@ export function createGuard(deps: {
         return async (request, reply) => {
           forbidStoring(reply)
           request.hoster = await deps.hosterAuthenticator.authenticate(request.raw.rawHeaders, scope)
-          if (endpoint.isReport) deps.reportLimiter.take(request.hoster.hosterId)
+          if (endpoint.isReport) deps.limiter.take(request.hoster.hosterId, 'requests of a hoster')
         }
       }
       if (endpoint.access === 'operator_key') {
@@ -43,7 +44,7 @@ export function createGuard(deps: {
         return async (request, reply) => {
           forbidStoring(reply)
           request.signedIn = await deps.operatorKeys.authenticate(request.raw.rawHeaders, scope)
-          deps.reportLimiter.take(request.signedIn.sessionId)
+          deps.limiter.take(request.signedIn.sessionId, 'requests with an operator key')
         }
       }
       if (endpoint.access !== 'key') {
@@ -57,7 +58,7 @@ export function createGuard(deps: {
         forbidStoring(reply)
         request.caller = await deps.authenticator.authenticate(request.raw.rawHeaders)
         if (endpoint.scope === 'manage' && !request.caller.access.mayManage) throw new ApiError('insufficient_scope')
-        if (endpoint.isReport) deps.reportLimiter.take(request.caller.customerId)
+        if (endpoint.isReport) deps.limiter.take(request.caller.customerId, 'requests that generate nothing')
         // A client that has read an answer expects to find it in a report.
         if (endpoint.showsCharges) await deps.committed(request.caller.customerId)
       }

@@ -155,6 +155,6 @@ async function requireFreePort({ server }: Config): Promise<void> {
 async function compareMasterKey(sql: Sql, masterKey: Buffer, log: FastifyBaseLogger): Promise<void> {
   if (await noteMasterKey(sql, masterKey)) return
   log.warn(
-    'the master key differs from the one of the previous start: hoster keys, webhook secrets and stored answers that were encrypted with that key cannot be decrypted. All nodes of a database need the same master key. Restore the previous one, or set the hoster keys and webhooks again',
+    'the master key differs from the one of the previous start: nothing that was encrypted with that key can be decrypted, and the evidence of credit does not match. All nodes of a database need the same master key. Restore the previous one. docs/operating.md#security lists what must be set again without it',
   )
 }

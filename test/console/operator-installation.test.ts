@@ -121,7 +121,7 @@ test('a suspended hoster gets no requests until it is active again', async () =>
   })
   const { data: states } = await get<AuditLogPage>('log?action=hoster.state_changed')
   expect(states.slice(0, 2)).toMatchObject([
-    { detail: { from: 'suspended', to: 'active', by: 'operator', reason: 'Changed in the console.' } },
+    { detail: { from: 'suspended', to: 'active', by: 'operator', reason: 'No reason given.' } },
     { detail: { from: 'active', to: 'suspended' } },
   ])
   const unknown = await operator.send('PATCH', `operator/hosters/${randomUUID()}`, { state: 'active' })

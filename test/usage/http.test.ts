@@ -15,7 +15,7 @@ import { createGuard } from '../../src/http/guard.ts'
 import { createMetrics } from '../../src/http/metrics.ts'
 import { createServer } from '../../src/http/server.ts'
 import { createReports } from '../../src/money/usage/reports.ts'
-import { createReportLimiter } from '../../src/request/limits/report-limiter.ts'
+import { createMinuteLimiter } from '../../src/request/limits/minute-limiter.ts'
 import type { ListedModel } from '../../src/wire/api/models.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { createRichCustomer } from './customer.ts'
@@ -132,7 +132,7 @@ beforeAll(async () => {
       authenticator: { authenticate: async () => caller, close() {} },
       operatorKeys: { authenticate: () => Promise.reject(new Error('unused')) },
       hosterAuthenticator: { authenticate: () => Promise.reject(new Error('not used here')), close() {} },
-      reportLimiter: createReportLimiter({ requestsPerMinute: 10_000, what: 'usage reports', clock: systemClock }),
+      limiter: createMinuteLimiter({ requestsPerMinute: 10_000, clock: systemClock }),
       consoleGuard: { check: () => Promise.reject(new Error('not used here')) },
     }),
     log: Fastify({ logger: false }).log,

@@ -10,7 +10,7 @@ import { UUID } from '../../base/runtime/uuid.ts'
 import type { People } from '../../identity/people/people.ts'
 import type { SignedIn, VisitedCustomer } from '../../identity/people/sessions.ts'
 import type { Visit } from '../../operator/visits.ts'
-import type { ReportLimiter } from '../../request/limits/report-limiter.ts'
+import type { MinuteLimiter } from '../../request/limits/minute-limiter.ts'
 import type { Endpoint } from '../endpoint.ts'
 import type { ConsoleCookie } from './console-cookie.ts'
 import { requireConfirmation } from './require-confirmation.ts'
@@ -35,7 +35,7 @@ export function createConsoleGuard(deps: {
   readonly people: People
   readonly cookie: ConsoleCookie
   /** Counts requests of people apart from those of programs. */
-  readonly limiter: ReportLimiter
+  readonly limiter: MinuteLimiter
   /** The role of a person at a hoster: null for strangers, undefined when there is no such hoster. */
   readonly hosterRoleOf: (hosterId: string, personId: string) => Promise<MemberRole | null | undefined>
   readonly limitsOf: (accountTier: string) => Caller['limits']
@@ -58,7 +58,7 @@ export function createConsoleGuard(deps: {
       if (found === undefined) throw new ApiError('not_signed_in')
       const { signedIn, customer } = found
       request.signedIn = signedIn
-      deps.limiter.take(signedIn.person.personId)
+      deps.limiter.take(signedIn.person.personId, 'requests of the console')
       const { personId } = signedIn.person
       const hosterId = hosterRight === undefined ? null : hosterIdOf(request)
       const hosterRole = hosterId === null ? undefined : await deps.hosterRoleOf(hosterId, personId)

@@ -2,13 +2,13 @@ import type { Caller } from '../../base/domain/caller.ts'
 import { AUTO_MODEL } from '../../base/domain/chat-job.ts'
 import { modelNotAllowed, unknownModel } from '../../base/domain/errors.ts'
 import type { CompletionRequest, EventSink, Served } from '../../request/chat/completion-request.ts'
-import type { ReportLimiter } from '../../request/limits/report-limiter.ts'
+import type { MinuteLimiter } from '../../request/limits/minute-limiter.ts'
 import { createEnvelope } from '../../wire/dialects/chat/upstream-request.ts'
 
 interface WarmUpDeps {
   readonly hasModel: (id: string) => boolean
   /** Limits how often a customer may warm up: nobody is charged for it. */
-  readonly limiter: Pick<ReportLimiter, 'take'>
+  readonly limiter: Pick<MinuteLimiter, 'take'>
   readonly epochMs: () => number
 }
 
@@ -18,7 +18,7 @@ interface WarmUpDeps {
  */
 export function createWarmUp(deps: WarmUpDeps): (request: CompletionRequest, events: EventSink) => Promise<Served> {
   return async ({ caller, job, requestId, dialect }, events) => {
-    deps.limiter.take(caller.customerId)
+    deps.limiter.take(caller.customerId, 'requests with generate: false')
     requireModel(deps, caller, job.model)
     const envelope = createEnvelope({ requestId, startedAtEpochMs: deps.epochMs() }, job.model)
     const servedBy = {

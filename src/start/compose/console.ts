@@ -40,7 +40,7 @@ import { revokeHosterKeysOfPerson } from '../../market/marketplace/hoster-keys.t
 import { addHosterMember, hosterRoleOf } from '../../market/marketplace/hoster-members.ts'
 import { claimCustomer } from '../../money/accounts/customers.ts'
 import { disableRulesOf } from '../../money/alerts/alert-store.ts'
-import { createReportLimiter } from '../../request/limits/report-limiter.ts'
+import { createMinuteLimiter } from '../../request/limits/minute-limiter.ts'
 import { limitsOfTier } from '../config/config.ts'
 import type { Callers } from './callers.ts'
 import { clientTrace } from './client-trace.ts'
@@ -149,7 +149,7 @@ export function createConsole(
     guard: createConsoleGuard({
       people,
       cookie,
-      limiter: createReportLimiter({ requestsPerMinute: REQUESTS_PER_MINUTE, what: 'requests of the console', clock }),
+      limiter: createMinuteLimiter({ requestsPerMinute: REQUESTS_PER_MINUTE, clock }),
       hosterRoleOf: (hosterId, personId) => hosterRoleOf(lookups, hosterId, personId).catch(refuseOutage),
       limitsOf: tier => limitsOfTier(config, tier),
       findPrices,

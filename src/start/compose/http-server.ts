@@ -11,7 +11,7 @@ import { createGuard } from '../../http/guard.ts'
 import { forHosterMembers } from '../../http/hosters/hoster-endpoint.ts'
 import type { ResponseSocketServer } from '../../http/response-sockets/response-socket-server.ts'
 import { createServer } from '../../http/server.ts'
-import { createReportLimiter } from '../../request/limits/report-limiter.ts'
+import { createMinuteLimiter } from '../../request/limits/minute-limiter.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
 import { connectionsMax } from './connections-max.ts'
@@ -72,9 +72,8 @@ export function createHttpServer(
       hosterAuthenticator,
       operatorKeys,
       consoleGuard: consoleParts.guard,
-      reportLimiter: createReportLimiter({
+      limiter: createMinuteLimiter({
         requestsPerMinute: config.reports.requestsPerMinute,
-        what: 'usage reports',
         clock,
       }),
       committed: customerId => ledger.committed(customerId, COMMIT_WAIT_MS),

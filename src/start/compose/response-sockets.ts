@@ -2,7 +2,7 @@ import { type GenerationDeps, serveGeneration } from '../../http/endpoints/gener
 import { createWarmUp } from '../../http/response-sockets/create-warm-up.ts'
 import { KeptResponses } from '../../http/response-sockets/kept-responses.ts'
 import { ResponseSocketServer } from '../../http/response-sockets/response-socket-server.ts'
-import { createReportLimiter } from '../../request/limits/report-limiter.ts'
+import { createMinuteLimiter } from '../../request/limits/minute-limiter.ts'
 import type { ResponsesDialect } from '../../wire/dialects/responses/responses-dialect.ts'
 import type { ComposeContext } from './compose-context.ts'
 import { connectionsMax } from './connections-max.ts'
@@ -18,7 +18,7 @@ export function createResponseSockets(
 ): ResponseSocketServer {
   const hasModel = (id: string) => supply.catalog.current().models.has(id)
   const { requestsPerMinute } = config.reports
-  const limiter = createReportLimiter({ requestsPerMinute, what: 'requests with generate: false', clock })
+  const limiter = createMinuteLimiter({ requestsPerMinute, clock })
   const warmUpDeps = { ...deps, complete: createWarmUp({ hasModel, limiter, epochMs: () => clock.epochMs() }) }
   return new ResponseSocketServer({
     session: {

@@ -129,7 +129,13 @@ const server = {
   base_url: z.string({ error: urlText }).max(2_048, { error: urlText }).nullish().describe('Required with `direct`.'),
   api_key: z.string({ error: keyText }).max(4_096, { error: keyText }).nullish().describe('Stored encrypted.'),
 }
-const applicationRequest = z.strictObject({ name: text, ...server }, object)
+// checkName in src/market/supply/hosters/check-hoster.ts checks which characters these are.
+const hosterNameText = 'a text of 1 to 80 characters without control characters'
+export const hosterName = z
+  .string({ error: hosterNameText })
+  .max(80, { error: hosterNameText })
+  .regex(PLAIN_TEXT, { error: hosterNameText })
+const applicationRequest = z.strictObject({ name: hosterName, ...server }, object)
 export const serverRequest = z.strictObject(server, object).meta({ id: 'HosterServer' })
 const hosterChoices = ['active', 'paused', 'retired'] as const
 export const stateRequest = z

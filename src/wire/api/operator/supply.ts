@@ -8,7 +8,7 @@ import { parsePricePerMillion } from '../../../base/domain/money.ts'
 import { email } from '../console-body.ts'
 import { manifest } from '../hoster-manifest.ts'
 import { verification } from '../hoster-verification.ts'
-import { ownHoster, reason } from '../hosters.ts'
+import { hosterName, ownHoster, reason } from '../hosters.ts'
 import { madeInvite } from '../people.ts'
 import { parseStrictBody } from '../strict-body.ts'
 import { shownServer } from './overview.ts'
@@ -187,8 +187,7 @@ const modelDecision = z.strictObject(
   object,
 )
 
-const nameText = 'a text of 1 to 200 characters'
-const newHoster = z.strictObject({ name: z.string({ error: nameText }).min(1, { error: nameText }), email }, object)
+const newHoster = z.strictObject({ name: hosterName, email }, object)
 
 /** Parses the name of a new hoster and the address of its owner. Throws like `parsePriceChange`. */
 export function parseNewHoster(body: Buffer): { name: string; email: string } {
@@ -233,5 +232,5 @@ export function parseModelDecision(body: Buffer) {
 export function parseHosterChange(body: Buffer) {
   const change = parseStrictBody(body, hosterChange, 'a change of a hoster')
   const { state, trust_score: trustScore, has_contract: hasContract, reason } = change
-  return { state, trustScore, hasContract, reason: reason ?? 'Changed in the console.' }
+  return { state, trustScore, hasContract, reason: reason ?? 'No reason given.' }
 }
