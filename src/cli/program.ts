@@ -23,6 +23,7 @@ import { paymentCommands } from './payments.ts'
 import { payoutCommands } from './payout.ts'
 import { personCommands } from './person.ts'
 import { priceCommands } from './price.ts'
+import { priceGroupCommands } from './price-group.ts'
 import { restoreCommand } from './restore.ts'
 import { startCommand } from './start.ts'
 import { usageCommands } from './usage.ts'
@@ -55,6 +56,7 @@ export function createProgram(): Command {
     configCommands(),
     modelCommands(),
     priceCommands(),
+    priceGroupCommands(),
     alertCommands(),
     ledgerCommands(),
     usageCommands(),

@@ -33,6 +33,7 @@ const exempt: Readonly<Record<string, string>> = {
   'model list': 'reads',
   'model review': 'reads',
   'price check': 'reads',
+  'price-group list': 'reads',
   'alert list': 'reads',
   'alert log': 'reads',
   'alert test': 'sends a message and changes nothing',
@@ -221,6 +222,30 @@ test('every command that changes something leaves an entry with the user of the 
   expect(applied.entries).toMatchObject([{ subject: 'p', detail: { reason: 'dearer', version: 2 } }])
   await change('config apply', [file])
   rmSync(dirname(file), { recursive: true })
+
+  // Prices of customers.
+  await change('price-group set', ['partners', '--percent', '-10', '--model', 'm=-25'], 'price_group.created')
+  const raised = await change(
+    'price-group set',
+    ['partners', '--percent', '5', '--reason', 'costs'],
+    'price_group.changed',
+  )
+  expect(raised.entries).toMatchObject([
+    {
+      subject: 'partners',
+      detail: {
+        reason: 'costs',
+        version: 2,
+        changes: [
+          { of: 'percent', before: '-10', after: '5' },
+          { of: 'm', after: null },
+        ],
+      },
+    },
+  ])
+  await change('price-group assign', ['partners', '--tier', 'scale'], 'price_group.assigned')
+  await change('price-group assign', ['none', '--tier', 'scale'], 'price_group.assigned')
+  await change('price-group remove', ['partners'], 'price_group.removed')
 
   // Payouts.
   const { id: acme } = await one<{ id: string }>("SELECT hoster_id AS id FROM hoster WHERE name = 'acme'")

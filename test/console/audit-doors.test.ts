@@ -554,6 +554,22 @@ test('an operator leaves entries', async () => {
     operator.browser.send('DELETE', 'operator/providers/own-server', { version: third.version, reason })
   await change('DELETE operator/providers/:name', by, gone, 'provider.removed')
 
+  // Prices of customers.
+  const rules = { percent: '-10', models: {}, reason }
+  const group = send('POST', 'price-groups', { name: 'partners', ...rules })
+  const partners = await change('POST operator/price-groups', by, group, 'price_group.created')
+  const other = send('PUT', 'price-groups/partners', { ...rules, percent: '5', version: partners.version })
+  const next = await change('PUT operator/price-groups/:name', by, other, 'price_group.changed')
+  for (const [door, path] of [
+    ['PUT operator/customers/:customer_id/price-group', `customers/${id}/price-group`],
+    ['PUT operator/tier-price-groups/:name', 'tier-price-groups/scale'],
+  ] as const)
+    for (const name of ['partners', null])
+      await change(door, by, send('PUT', path, { price_group: name, reason }), 'price_group.assigned')
+  const ended = () =>
+    operator.browser.send('DELETE', 'operator/price-groups/partners', { version: next.version, reason })
+  await change('DELETE operator/price-groups/:name', by, ended, 'price_group.removed')
+
   const reload = send('POST', 'config/reload', { reason })
   await change('POST operator/config/reload', by, reload, 'config.reloaded')
 

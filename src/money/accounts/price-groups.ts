@@ -36,6 +36,55 @@ async function readVersion(sql: Sql, wanted: PriceGroupName): Promise<PriceGroup
   return readPriceGroup(wanted, rules)
 }
 
+/** A price group as operators see it. */
+export interface StoredPriceGroup extends PriceGroupName {
+  /** Null: it was removed. */
+  readonly rules: PriceRules | null
+  /** Why the current version was made, and when. */
+  readonly reason: string
+  readonly changedAt: Date
+}
+
+export interface ListedPriceGroup extends StoredPriceGroup {
+  readonly rules: PriceRules
+  readonly tiers: string[]
+  readonly customers: bigint
+}
+
+const SELECT_GROUPS = `
+  SELECT g.name, g.version, v.rules, v.reason, v.at AS "changedAt"
+    FROM price_group g JOIN price_group_version v USING (name, version)`
+
+/** Returns the groups that were not removed, by name, with the tiers and the number of customers that have them. */
+export async function listPriceGroups(sql: Sql): Promise<ListedPriceGroup[]> {
+  const { rows } = await sql.query<ListedPriceGroup>(`
+    SELECT s.*, coalesce(t.tiers, '{}') AS tiers, coalesce(c.customers, 0) AS customers
+      FROM (${SELECT_GROUPS} WHERE v.rules IS NOT NULL) AS s
+      LEFT JOIN (SELECT price_group, array_agg(account_tier ORDER BY account_tier) AS tiers FROM tier_price_group GROUP BY 1) t
+        ON t.price_group = s.name
+      LEFT JOIN (SELECT price_group, count(*) AS customers FROM customer WHERE price_group IS NOT NULL GROUP BY 1) c
+        ON c.price_group = s.name
+     ORDER BY s.name`)
+  return rows
+}
+
+/** Returns the versions of a group, the newest first. */
+export async function listPriceGroupVersions(sql: Sql, name: string): Promise<StoredPriceGroup[]> {
+  const { rows } = await sql.query<StoredPriceGroup>(
+    'SELECT name, version, rules, reason, at AS "changedAt" FROM price_group_version WHERE name = $1 ORDER BY version DESC LIMIT 100',
+    [name],
+  )
+  return rows
+}
+
+/** Returns a group, also one that was removed, and locks it until the end of the transaction. */
+export async function lockPriceGroup(sql: Sql, name: string): Promise<StoredPriceGroup | undefined> {
+  // Read in a later statement: one that waited for the lock would not see the version that was written meanwhile.
+  await sql.query('SELECT FROM price_group WHERE name = $1 FOR UPDATE', [name])
+  const { rows } = await sql.query<StoredPriceGroup>(`${SELECT_GROUPS} WHERE g.name = $1`, [name])
+  return rows[0]
+}
+
 /**
  * Writes a new version, in a transaction that holds the lock of `lockPriceGroup`. All nodes use it within two seconds. Returns the
  * version.
@@ -58,6 +107,16 @@ export async function writePriceGroup(
   ])
   await bumpControlVersion(sql, 'access')
   return version
+}
+
+/** Whether customers or tiers have the group. */
+export async function isPriceGroupUsed(sql: Sql, name: string): Promise<boolean> {
+  const { used } = await queryRow<{ used: boolean }>(
+    sql,
+    `SELECT EXISTS (SELECT FROM customer WHERE price_group = $1) OR EXISTS (SELECT FROM tier_price_group WHERE price_group = $1) AS used`,
+    [name],
+  )
+  return used
 }
 
 /** Gives a customer a group; null: that of its tier. Returns the group that it had before; undefined: there is no such customer. */
@@ -90,4 +149,23 @@ export async function setTierPriceGroup(sql: Sql, accountTier: string, name: str
     )
   await bumpControlVersion(sql, 'access')
   return rows[0]?.name ?? null
+}
+
+/** The prices of a customer: its own group, else that of its tier. */
+export interface CustomerPrices {
+  readonly own: string | null
+  readonly ofTier: string | null
+  readonly current: PriceGroupName | null
+}
+
+export async function readCustomerPrices(sql: Sql, customerId: string): Promise<CustomerPrices> {
+  const { rows } = await sql.query<{ own: string | null; ofTier: string | null; name: string | null; version: number }>(
+    `SELECT c.price_group AS own, t.price_group AS "ofTier", g.name, g.version
+       FROM customer c LEFT JOIN tier_price_group t USING (account_tier)
+       LEFT JOIN price_group g ON g.name = coalesce(c.price_group, t.price_group)
+      WHERE c.customer_id = $1`,
+    [customerId],
+  )
+  const { own = null, ofTier = null, name = null, version = 0 } = rows[0] ?? {}
+  return { own, ofTier, current: name === null ? null : { name, version } }
 }

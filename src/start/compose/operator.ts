@@ -12,6 +12,7 @@ import { createOverviewWatch } from '../../operator/overview-watch.ts'
 import { createPaymentService } from '../../operator/payments.ts'
 import { createPayoutService } from '../../operator/payouts.ts'
 import { createOperatorPeople } from '../../operator/people.ts'
+import { createOperatorPriceGroups } from '../../operator/price-groups.ts'
 import { createOperatorProviders } from '../../operator/providers.ts'
 import { baseUrlOf } from '../config/base-url.ts'
 import { limitsOfTier } from '../config/config.ts'
@@ -132,6 +133,12 @@ export function createOperator(
     payoutService,
     trust,
     people: createOperatorPeople(deskPool),
+    prices: createOperatorPriceGroups({
+      sql: reportSql(general),
+      pool: deskPool,
+      tiers: Object.keys(config.accountTiers),
+      noticeChanges: () => callers.changes.poll(),
+    }),
     providers: createOperatorProviders({
       sql: reportSql(general),
       pool: deskPool,

@@ -9,6 +9,7 @@ import type { OverviewWatch } from '../../../operator/overview-watch.ts'
 import type { PaymentService } from '../../../operator/payments.ts'
 import type { PayoutService } from '../../../operator/payouts.ts'
 import type { OperatorPeople } from '../../../operator/people.ts'
+import type { OperatorPriceGroups } from '../../../operator/price-groups.ts'
 import type { OperatorProviderService } from '../../../operator/providers.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorConfigEndpoints } from './config.ts'
@@ -22,6 +23,7 @@ import { operatorLive, operatorOverview } from './overview.ts'
 import { operatorPaymentEndpoints } from './payments.ts'
 import { operatorPayoutEndpoints } from './payouts.ts'
 import { operatorPeopleEndpoints } from './people.ts'
+import { operatorPriceGroupEndpoints } from './price-groups.ts'
 import { operatorProviderEndpoints } from './providers.ts'
 import { operatorSupplyEndpoints } from './supply.ts'
 import { operatorTrustEndpoints } from './trust.ts'
@@ -38,6 +40,7 @@ export function operatorEndpoints(
     readonly people: OperatorPeople
     readonly keys: OperatorKeys
     readonly providers: OperatorProviderService
+    readonly prices: OperatorPriceGroups
     readonly config: OperatorConfigService
     readonly hosterInvites: HosterInvites
     readonly urlFor: (request: FastifyRequest, path: string) => string
@@ -56,6 +59,7 @@ export function operatorEndpoints(
     ...operatorUsageEndpoints(deps),
     ...operatorSupplyEndpoints(deps),
     ...operatorProviderEndpoints(deps),
+    ...operatorPriceGroupEndpoints(deps),
     ...operatorConfigEndpoints(deps),
     ...operatorHosterInviteEndpoints(deps),
     ...operatorTrustEndpoints(deps),

@@ -1,0 +1,92 @@
+import { z } from 'zod'
+import { inputKinds, outputKinds, parsePricePerMillion, parseUsd } from '../../../base/domain/money.ts'
+import { parsePercent } from '../../../base/domain/price-group.ts'
+import { reason } from '../hosters.ts'
+import { priceGroup } from '../price-fields.ts'
+import { parseStrictBody } from '../strict-body.ts'
+
+const percentText = 'must be a percentage as text with at most two decimals, -99.99 to 1000, such as "-10"'
+const percent = z
+  .string({ error: percentText })
+  .refine(text => parsePercent(text) !== undefined, { error: percentText })
+  .describe('Percent as text: "-10" is a discount, "15" a markup, "0" the list price.')
+const usdText = 'must be USD per million tokens as text with at most 6 decimals, such as "0.15"'
+const usd = z.string({ error: usdText }).refine(text => parsePricePerMillion(text) !== undefined, { error: usdText })
+const perRequestText = 'must be USD as text, such as "0.01"'
+const perRequest = z
+  .string({ error: perRequestText })
+  .refine(text => parseUsd(text) !== undefined, { error: perRequestText })
+
+const ownPrice = z.strictObject({
+  input: usd,
+  output: usd,
+  ...Object.fromEntries([...inputKinds, ...outputKinds].map(kind => [kind, usd.optional()])),
+  per_request_usd: perRequest.optional(),
+})
+const modelPrice = z.union([z.strictObject({ percent }), z.strictObject({ price_per_million_usd: ownPrice })])
+const MODELS_MAX = 500
+const models = z
+  .record(z.string().min(1).max(200), modelPrice)
+  .refine(rules => Object.keys(rules).length <= MODELS_MAX, { error: `must have at most ${MODELS_MAX} models` })
+  .describe('By model id: another percentage, or prices of their own, as in `price_per_million_usd` of a provider.')
+
+const version = z.int().positive()
+const nameText = 'must be a lower-case name: letters, digits, - _ and .'
+const name = z.string({ error: nameText }).regex(/^[a-z0-9][a-z0-9._-]{0,62}$/, { error: nameText })
+
+const group = {
+  name: z.string(),
+  version,
+  percent: z.string(),
+  models,
+  reason: z.string(),
+  changed_at: z.string(),
+}
+
+export const priceGroups = z
+  .object({
+    data: z.array(
+      z.object({
+        ...group,
+        tiers: z.array(z.string()),
+        customers: z.int().describe('Customers that have it themselves.'),
+      }),
+    ),
+    tiers: z.array(z.string()).describe('All account tiers.'),
+  })
+  .meta({ id: 'PriceGroups' })
+export type PriceGroups = z.infer<typeof priceGroups>
+
+export const priceGroupVersions = z
+  .object({
+    data: z
+      .array(z.object({ ...group, percent: z.string().nullable(), models: models.nullable() }))
+      .describe('The newest first, at most 100. `percent` and `models` are null where the group was removed.'),
+  })
+  .meta({ id: 'PriceGroupVersions' })
+export type PriceGroupVersions = z.infer<typeof priceGroupVersions>
+
+export const writtenPriceGroup = z.object({ name: z.string(), version }).meta({ id: 'WrittenPriceGroup' })
+
+export const customerPrices = z
+  .object({
+    own: z.string().nullable().describe('The price group of the customer.'),
+    of_tier: z.string().nullable().describe('That of its account tier, which counts where the customer has none.'),
+    current: priceGroup,
+  })
+  .meta({ id: 'CustomerPrices' })
+export type CustomerPriceGroup = z.infer<typeof customerPrices>
+
+export const assignedPriceGroup = z.object({ price_group: z.string().nullable() }).meta({ id: 'AssignedPriceGroup' })
+
+const newGroup = z.strictObject({ name, percent, models, reason })
+const changedGroup = z.strictObject({ percent, models, reason, version })
+const removedGroup = z.strictObject({ reason, version })
+const assignment = z.strictObject({ price_group: name.nullable(), reason })
+
+export const parseNewPriceGroup = (body: Buffer) => parseStrictBody(body, newGroup, 'a price group')
+export const parsePriceGroupChange = (body: Buffer) => parseStrictBody(body, changedGroup, 'a change of a price group')
+export const parsePriceGroupRemoval = (body: Buffer) =>
+  parseStrictBody(body, removedGroup, 'a removal of a price group')
+export const parsePriceGroupAssignment = (body: Buffer) =>
+  parseStrictBody(body, assignment, 'an assignment of a price group')
