@@ -12,6 +12,8 @@ const START_MS_MAX = 180_000
 export interface StartedGateway extends Gateway {
   /** Its working directory, for commands. */
   readonly directory: string
+  /** Host and port of its metrics. */
+  readonly metricsAddress: string
 }
 
 /**
@@ -24,9 +26,17 @@ export async function startGateway(home: string, config: string): Promise<Starte
   mkdirSync(directory)
   writeFileSync(join(directory, 'switchyard.yaml'), `detect: { enabled: false }\n${config}`)
   const port = await freePort()
+  const metricsPort = await freePort()
   const child = spawn(join(root, 'bin/switchyard'), ['start'], {
     cwd: directory,
-    env: { PATH: process.env.PATH, HOME: home, PORT: String(port), LOG_LEVEL: 'warn', NO_COLOR: '1' },
+    env: {
+      PATH: process.env.PATH,
+      HOME: home,
+      PORT: String(port),
+      METRICS_PORT: String(metricsPort),
+      LOG_LEVEL: 'warn',
+      NO_COLOR: '1',
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const ended = once(child, 'close')
@@ -40,7 +50,8 @@ export async function startGateway(home: string, config: string): Promise<Starte
   for (;;) {
     const apiKey = /sk-sy-\w+/.exec(output)?.[0]
     if (apiKey !== undefined && output.includes('is ready')) {
-      return { baseUrl: `http://127.0.0.1:${port}/v1`, apiKey, directory, [Symbol.asyncDispose]: stop }
+      const baseUrl = `http://127.0.0.1:${port}/v1`
+      return { baseUrl, metricsAddress: `127.0.0.1:${metricsPort}`, apiKey, directory, [Symbol.asyncDispose]: stop }
     }
     if (child.exitCode !== null || Date.now() > deadline) {
       await stop()

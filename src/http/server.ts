@@ -4,6 +4,7 @@ import { Server as NetServer, type Socket } from 'node:net'
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../base/domain/caller.ts'
+import type { ErrorCode } from '../base/domain/errors.ts'
 import type { HosterCaller } from '../base/domain/hoster-access.ts'
 import { NO_SNIFFING } from '../base/runtime/header-list.ts'
 import type { SignedIn } from '../identity/people/sessions.ts'
@@ -57,6 +58,8 @@ export interface ServerOptions {
    */
   readonly closingGraceMs?: number
   readonly onResponse?: OnResponse
+  /** Called for each error that a client gets, other than those of generation endpoints. */
+  readonly onError?: (code: ErrorCode) => void
   /** Accepts the connections of hosters' agents. Without it, their addresses do not exist. */
   readonly agentServer?: Pick<AgentServer, 'accept' | 'close'>
   /** Accepts the WebSockets of `/v1/responses`. Without it, requests for one are served as requests without. */
@@ -142,7 +145,7 @@ function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): 
   return app
 }
 
-function addHooks(app: FastifyInstance, { endpoints, allowedHosts, onResponse }: ServerOptions): void {
+function addHooks(app: FastifyInstance, { endpoints, allowedHosts, onResponse, onError }: ServerOptions): void {
   const refuseAddress = addressRefusal(endpoints)
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id).headers(NO_SNIFFING)
@@ -164,6 +167,7 @@ function addHooks(app: FastifyInstance, { endpoints, allowedHosts, onResponse }:
   })
   app.setErrorHandler((thrown, request, reply) => {
     const error = toApiError(thrown)
+    onError?.(error.code)
     if (isFault(error)) {
       const cause = error.internal ?? thrown
       request.log.error({ requestId: request.id, err: cause, code: error.code }, 'request failed')

@@ -12,6 +12,7 @@ export interface RestartingQueueDeps {
   readonly taskList: TaskList
   /** Called after each restart. */
   readonly onRestart: () => void
+  readonly onJobFailure: (task: string) => void
   readonly log: Log
   /** How often the queue searches for jobs, and how often it is checked. Default 5,000. */
   readonly pollMs?: number | undefined
@@ -68,8 +69,8 @@ export class RestartingQueue {
   }
 
   #run(): Promise<RunningQueue> {
-    const { queuePool, taskList, log } = this.#deps
-    return runQueue({ sql: this.#sql, queuePool, taskList, pollMs: this.#pollMs, log })
+    const { queuePool, taskList, onJobFailure, log } = this.#deps
+    return runQueue({ sql: this.#sql, queuePool, taskList, onJobFailure, pollMs: this.#pollMs, log })
   }
 
   async #watch(): Promise<void> {

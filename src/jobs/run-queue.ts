@@ -29,6 +29,7 @@ export interface QueueOptions {
   readonly sql: Sql
   readonly queuePool: Pool
   readonly taskList: TaskList
+  readonly onJobFailure: (task: string) => void
   /** PostgreSQL announces new jobs. Polling finds jobs that wait for a retry, and jobs announced during an outage. */
   readonly pollMs: number
   readonly log: Log
@@ -41,9 +42,17 @@ const WORKERS = 3
 const POLLS_TO_RECORD = 3
 
 /** Starts graphile-worker. Rejects when PostgreSQL cannot be reached. */
-export async function runQueue({ sql, queuePool, taskList, pollMs, log }: QueueOptions): Promise<RunningQueue> {
+export async function runQueue({
+  sql,
+  queuePool,
+  taskList,
+  onJobFailure,
+  pollMs,
+  log,
+}: QueueOptions): Promise<RunningQueue> {
   const events: WorkerEvents = new EventEmitter()
   noteTimetableRuns(events, sql, log)
+  events.on('job:error', ({ job }) => onJobFailure(job.task_identifier))
   // On the connection that listens for jobs: graphile-worker keeps one for each run, and makes a new one when it is lost.
   events.on('pool:listen:success', ({ workerPool, client }) => {
     showPoolLives(client, workerPool.id).catch(error => log.debug({ err: error }, 'the job queue listens again later'))

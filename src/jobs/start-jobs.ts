@@ -14,6 +14,8 @@ export interface JobsDeps extends TaskDeps {
   readonly queuePool: Pool
   /** Called after each restart of the queue. */
   readonly onQueueRestart: () => void
+  /** Called when a job has failed; the queue tries it again. */
+  readonly onJobFailure: (task: string) => void
   /** See `RestartingQueueDeps`. */
   readonly pollMs?: number
 }
@@ -23,12 +25,12 @@ export interface JobsDeps extends TaskDeps {
  * each job to one of them. A job runs again if PostgreSQL could not record its end.
  */
 export async function startJobs(deps: JobsDeps): Promise<Jobs> {
-  const { pool, queuePool, auditPool, clock, onQueueRestart, pollMs, log } = deps
+  const { pool, queuePool, auditPool, clock, onQueueRestart, onJobFailure, pollMs, log } = deps
   await addFirstPartitions(deps)
   await writeFirstTrustDays({ pool: auditPool, clock })
   const stopping = new AbortController()
   const taskList = createTasks(deps, stopping.signal)
-  const queue = new RestartingQueue({ pool, queuePool, taskList, onRestart: onQueueRestart, log, pollMs })
+  const queue = new RestartingQueue({ pool, queuePool, taskList, onRestart: onQueueRestart, onJobFailure, log, pollMs })
   await queue.start()
   return {
     async stop() {

@@ -84,7 +84,14 @@ const endpoints: readonly Endpoint[] = [
     generationEndpoint(
       {
         ...brokenDeps,
-        ...{ complete: broken, completeOnce: broken, quote: broken, windows: broken, onRefused: broken },
+        ...{
+          complete: broken,
+          completeOnce: broken,
+          quote: broken,
+          windows: broken,
+          onRefused: broken,
+          onError: () => {},
+        },
         log: { error() {}, debug() {} },
         authenticate: () => {
           throw new Error('an internal secret')

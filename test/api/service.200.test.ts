@@ -50,11 +50,16 @@ test('metrics count requests, attempts and money, without customer ids', async (
   const count = (line: RegExp) => Number(line.exec(text)?.[1] ?? Number.NaN)
   expect(count(/^switchyard_http_requests_total\{path="\/v1\/chat\/completions",status="200"\} (\d+)$/m)).toBe(1)
   expect(count(/^switchyard_http_requests_total\{path="\/v1\/chat\/completions",status="500"\} (\d+)$/m)).toBe(1)
-  expect(count(/^switchyard_attempts_total\{provider="local",outcome="answered"\} (\d+)$/m)).toBe(1)
-  expect(count(/^switchyard_attempts_total\{provider="local",outcome="server_error"\} (\d+)$/m)).toBe(1)
-  expect(count(/^switchyard_charged_nano_usd_total\{provider="local"\} (\d+)$/m)).toBe(
-    Number(5_000_000_000n - (await gateway.balanceNanos(customer))),
+  expect(count(/^switchyard_attempts_total\{provider="local",outcome="answered",endpoint="[^"]+"\} (\d+)$/m)).toBe(1)
+  expect(count(/^switchyard_attempts_total\{provider="local",outcome="server_error",endpoint="[^"]+"\} (\d+)$/m)).toBe(
+    1,
   )
+  expect(count(/^switchyard_refusals_total\{code="\w+"\} (\d+)$/m)).toBe(1)
+  expect(count(/^switchyard_database_connections\{pool="money",state="idle"\} (\d+)$/m)).toBeGreaterThan(0)
+  expect(count(/^switchyard_memory_budget_bytes (\d+)$/m)).toBeGreaterThan(0)
+  expect(
+    count(/^switchyard_charged_nano_usd_total\{model="[^"]+",endpoint="[^"]+",provider="local",hoster=""\} (\d+)$/m),
+  ).toBe(Number(5_000_000_000n - (await gateway.balanceNanos(customer))))
   expect(count(/^switchyard_requests_in_flight (\d+)$/m)).toBe(0)
   expect(text).not.toContain(customer.customerId)
   expect(text).not.toContain(customer.key)

@@ -9,7 +9,7 @@ import { environmentSchema, fileSchema } from '../../src/start/config/schema.ts'
 import { readPage } from './page.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
-const samples = globSync('deploy/*', { cwd: root }).sort()
+const samples = globSync('deploy/**/*.*', { cwd: root }).concat('deploy/Dockerfile', 'deploy/Caddyfile').sort()
 const settings = [...readPage('docs/config.md').matchAll(/^\| `([a-z_]+[.[][^`]+)` +\|/gm)].map(([, name]) => name!)
 /** The variables that the gateway reads, and one that Node reads. */
 const variables = [...Object.keys(environmentSchema.shape), 'NODE_COMPILE_CACHE']

@@ -6,6 +6,7 @@ import { waitingKinds } from '../../src/operator/alarms/alarms.ts'
 import { createDatabase } from '../../src/start/compose/database.ts'
 import { fileSchema } from '../../src/start/config/schema.ts'
 import { alarmKinds } from '../../src/wire/api/operator/overview.ts'
+import { idleGauges } from '../harness/idle-gauges.ts'
 import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/operating.md')
@@ -26,16 +27,7 @@ test('log fields for requests and hosters have the documented names', () => {
 })
 
 test('docs/operating.md lists every metric with its type and labels', async () => {
-  const { registry } = createMetrics({
-    inFlight: () => 0,
-    memoryUsedBytes: () => 4,
-    agents: () => ({ connected: 0, idle: 0 }),
-    settleQueueLength: () => 0,
-    waitingForCredit: () => 0,
-    damagedSegments: () => 0,
-    lastAudit: async () => undefined,
-    lateJob: async () => undefined,
-  })
+  const { registry } = createMetrics(idleGauges)
   const metrics = await registry.getMetricsAsJSON()
   const labelsOf = (name: string) => (registry.getSingleMetric(name) as unknown as { labelNames: string[] }).labelNames
   const counted = metrics

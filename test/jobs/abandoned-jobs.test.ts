@@ -45,6 +45,7 @@ test('leaves a long job to the pool that runs it', async () => {
         await end.promise
       },
     },
+    onJobFailure: () => {},
     pollMs: 100,
     log: world.log,
   })

@@ -77,6 +77,7 @@ export function useJobWorld(): JobWorld {
         marketplace: { verify: async () => {}, probe: async () => {}, applyPrices: async () => {} },
         evidenceDelayMs: 15 * 60_000,
         onQueueRestart,
+        onJobFailure: () => {},
         pollMs: 250,
         log,
       }),

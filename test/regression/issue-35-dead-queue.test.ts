@@ -66,6 +66,7 @@ describe('jobs run again', () => {
     const restarting = new RestartingQueue({
       ...{ pool: world.database.pool, queuePool, taskList: Object.fromEntries(tasks), log: world.log },
       onRestart: world.onQueueRestart,
+      onJobFailure: () => {},
       pollMs: 100,
     })
     await restarting.start()

@@ -18,6 +18,7 @@ import { createReports } from '../../src/money/usage/reports.ts'
 import { createMinuteLimiter } from '../../src/request/limits/minute-limiter.ts'
 import type { ListedModel } from '../../src/wire/api/models.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { idleGauges } from '../harness/idle-gauges.ts'
 import { createRichCustomer } from './customer.ts'
 import { createTestGateway, type TestGateway } from './test-gateway.ts'
 
@@ -98,19 +99,32 @@ beforeAll(async () => {
       days === ENDLESS_DAYS ? endlessExport : (isDatabaseUp ? gateway.reports : withoutDatabase).export(caller, days),
   }
   const { registry, ...metrics } = createMetrics({
+    ...idleGauges,
     inFlight: () => 3,
-    memoryUsedBytes: () => 4,
-    agents: () => ({ connected: 0, idle: 0 }),
-    settleQueueLength: () => 5,
-    waitingForCredit: () => 0,
-    damagedSegments: () => 0,
-    lastAudit: async () => undefined,
-    lateJob: async () => undefined,
+    settleQueue: () => ({ length: 5, oldestMs: 1_500 }),
   })
   metricsText = () => registry.metrics()
-  metrics.attempt('hoster', 'connect_failed')
-  metrics.firstToken('hoster', 250)
-  metrics.charge('hoster', { costNanos: 16_951n, inputTokens: 31, outputTokens: 154 })
+  const failed = {
+    offerId: 'broken/m',
+    endpointId: 'broken',
+    provider: 'hoster',
+    outcome: 'connect_failed',
+    elapsedMs: 9,
+  } as const
+  metrics.settled(
+    {
+      ...{ modelId: 'm', endpointId: 'hoster-1', hosterId: 'hoster-1', provider: 'hoster', outcome: 'served' },
+      ...{
+        latencyMs: 900,
+        firstTokenMs: 250,
+        costNanos: 16_951n,
+        inputTokens: 31,
+        outputTokens: 154,
+        attempts: [failed],
+      },
+    },
+    { billedParts: null },
+  )
   const offered = () => new Map(models.map(model => [model.id, model]))
   server = createServer({
     endpoints: [
@@ -268,10 +282,17 @@ describe('service', () => {
     expect(text).toContain('switchyard_http_requests_total{path="/v1/models/*",status="200"}')
     expect(text).toContain('switchyard_requests_in_flight 3')
     expect(text).toContain('switchyard_settle_queue_length 5')
-    expect(text).toContain('switchyard_attempts_total{provider="hoster",outcome="connect_failed"} 1')
-    expect(text).toContain('switchyard_first_token_seconds_bucket{le="0.4",provider="hoster"} 1')
-    expect(text).toContain('switchyard_charged_nano_usd_total{provider="hoster"} 16951')
-    expect(text).toContain('switchyard_billed_tokens_total{provider="hoster",direction="output"} 154')
+    expect(text).toContain('switchyard_attempts_total{provider="hoster",outcome="connect_failed",endpoint="broken"} 1')
+    expect(text).toContain(
+      'switchyard_first_token_seconds_bucket{le="0.4",model="m",endpoint="hoster-1",provider="hoster"} 1',
+    )
+    expect(text).toContain(
+      'switchyard_charged_nano_usd_total{model="m",endpoint="hoster-1",provider="hoster",hoster="hoster-1"} 16951',
+    )
+    const labels = 'model="m",endpoint="hoster-1",provider="hoster",hoster="hoster-1"'
+    expect(text).toContain(`switchyard_billed_tokens_total{${labels},kind="output"} 154`)
+    expect(text).toContain(`switchyard_requests_total{${labels},outcome="served"} 1`)
+    expect(text).toContain('switchyard_settle_queue_age_seconds 1.5')
     expect(text).not.toContain(caller.customerId)
     expect(text).not.toContain('demo')
   })

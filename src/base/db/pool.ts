@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { CountedPool, type PoolUse } from './counted-pool.ts'
 import type { Connection } from './open-database.ts'
 import { PrimaryClient } from './primary-client.ts'
 import { QueuePool } from './queue-pool.ts'
@@ -31,6 +32,7 @@ export interface Sql {
 /** A pool of connections. `pg` is the underlying pg.Pool, which graphile-worker needs. */
 export interface Pool extends Sql {
   readonly pg: pg.Pool
+  readonly use: PoolUse
   /** Waits for running queries, then closes all connections. Safe to call twice. */
   end(): Promise<void>
 }
@@ -60,7 +62,7 @@ export interface PoolOptions {
 /** Creates a pool that opens connections on demand. The defaults fit the short statements that move money. */
 export function createPool(connection: Connection, options: PoolOptions): Pool {
   const statementTimeoutMs = options.statementTimeoutMs ?? 5000
-  const inner = new (options.forQueue ? QueuePool : pg.Pool)({
+  const inner = new (options.forQueue ? QueuePool : CountedPool)({
     ...sessionSettings,
     ...connection,
     max: options.max,
@@ -87,6 +89,9 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
   inner.on('connect', client => client.on('error', () => {}))
   return {
     pg: inner,
+    get use() {
+      return inner.use
+    },
     query: (statement, values) => run(inner, statement, values),
     end() {
       ended ??= inner.end()

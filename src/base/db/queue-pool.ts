@@ -1,4 +1,5 @@
-import pg from 'pg'
+import type pg from 'pg'
+import { type ConnectCallback, CountedPool } from './counted-pool.ts'
 
 /**
  * The pool for graphile-worker. It works around three habits of graphile-worker with failing connections:
@@ -11,7 +12,7 @@ import pg from 'pg'
  * - It releases a connection that was abandoned in the middle of a statement as if it were sound. This pool
  *   closes that connection.
  */
-export class QueuePool extends pg.Pool {
+export class QueuePool extends CountedPool {
   constructor(options: pg.PoolConfig) {
     super(options)
     this.on('release', (_error, client) => {
@@ -39,12 +40,6 @@ export class QueuePool extends pg.Pool {
     return undefined
   }
 }
-
-type ConnectCallback = (
-  error: Error | undefined,
-  client: pg.PoolClient | undefined,
-  release: (reason?: unknown) => void,
-) => void
 
 /**
  * Whether a statement still runs on the connection. Reads a private property of pg, since there is no public one.

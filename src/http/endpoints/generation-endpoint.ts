@@ -113,6 +113,8 @@ export interface GenerationDeps {
   readonly windows: WindowView
   /** Called for each request that was refused for lack of money (402). */
   readonly onRefused: (caller: Caller, code: ErrorCode) => void
+  /** Called for each error that a client gets. */
+  readonly onError: (code: ErrorCode) => void
   readonly allowedHosts: AllowedHosts
   readonly inFlight: InFlight
   readonly bodyTurns: Pick<BodyTurns, 'next'>
@@ -243,7 +245,9 @@ class GenerationCall {
       events.end()
     } catch (thrown) {
       if (!events.isOpen) throw thrown
-      await events.endWith(stream.encoder(this.#envelope(request.job), request.job).fail(toApiError(thrown)))
+      const error = toApiError(thrown)
+      this.#deps.onError(error.code)
+      await events.endWith(stream.encoder(this.#envelope(request.job), request.job).fail(error))
     } finally {
       events.stopPings()
     }
@@ -263,8 +267,9 @@ class GenerationCall {
   }
 
   async #refuse(thrown: unknown): Promise<void> {
-    const { onRefused, invalidRequests, log } = this.#deps
+    const { onRefused, onError, invalidRequests, log } = this.#deps
     const error = toApiError(thrown)
+    onError(error.code)
     const requestId = this.#requestId
     if (this.#caller && error.row.status === 402) onRefused(this.#caller, error.code)
     if (this.#caller && !this.#isValid && isCallersFault(error)) invalidRequests.note(this.#caller)

@@ -86,6 +86,8 @@ export interface Ledger {
   readonly pending: {
     readonly admissions: number
     readonly settlements: number
+    /** How long the oldest of them has been waiting; 0 without any. */
+    readonly oldestSettlementMs: number
     /** Requests that wait for credit that running requests of their customers hold. */
     readonly waitingForCredit: number
   }
@@ -174,7 +176,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
     },
     get pending() {
       const { size, waitingForCredit } = admissions
-      return { admissions: size, settlements: settlements.size + again.size, waitingForCredit }
+      const { oldestMs: oldestSettlementMs } = settlements
+      return { admissions: size, settlements: settlements.size + again.size, oldestSettlementMs, waitingForCredit }
     },
   }
 }

@@ -55,6 +55,7 @@ export async function startBackgroundWork(
     audits,
     evidenceDelayMs: config.trust.evidenceDelayMinutes * MINUTE_MS,
     onQueueRestart: metrics.queueRestart,
+    onJobFailure: metrics.jobFailure,
     log,
   })
   started.defer(() => jobs.stop())

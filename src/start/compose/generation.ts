@@ -82,6 +82,7 @@ export function startGeneration(
     authenticate: parts.callers.authenticator.authenticate,
     windows: parts.limits.windows,
     onRefused: parts.alerts.watch.noteRefusal,
+    onError: parts.service.metrics.refusal,
     allowedHosts: parts.service.allowedHosts,
     inFlight: parts.service.inFlight,
     bodyTurns,
@@ -210,14 +211,12 @@ function createSettlementListener(
   const noticeOverReport = createOverReports({ clock, log, onOverReport: metrics.overReport })
   const noticeExpensiveTier = createExpensiveTiers({ clock, log })
   return (settlement, receipt) => {
-    for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
+    metrics.settled(settlement, receipt)
     if (settlement.provider === 'none') return
-    metrics.charge(settlement.provider, settlement)
     if (receipt.offer !== null)
       charges.add(receipt.offer.offerId, { costNanos: settlement.costNanos, ownCostNanos: ownCost(receipt) })
     if (settlement.hosterId !== null) noticeOverReport(settlement)
     if (settlement.provider === 'cloud') noticeExpensiveTier(settlement, receipt)
     earlyDisconnects.noteCharge(settlement.customerId, settlement.costNanos)
-    if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)
   }
 }

@@ -84,6 +84,7 @@ export function createHttpServer(
     slowReaderMs: timeouts.slowReaderMs ?? 30_000,
     closingGraceMs: timeouts.closingGraceMs ?? 1_000,
     onResponse: metrics.request,
+    onError: metrics.refusal,
     agentServer,
     responseSockets,
   })

@@ -4,6 +4,7 @@ import { failpoint } from '../../base/runtime/failpoint.ts'
 import { detectCopiedData } from '../../jobs/detect-copied-data.ts'
 import { type RunningNode, startNode } from '../../jobs/start-node.ts'
 import type { Journals } from '../../money/ledger/journal/create-journals.ts'
+import type { Journal } from '../../money/ledger/journal/journal.ts'
 import { openJournals } from '../../money/ledger/journal/open-journals.ts'
 import { createLedger, type Ledger } from '../../money/ledger/ledger.ts'
 import type { LedgerStore } from '../../money/ledger/ledger-store.ts'
@@ -18,6 +19,8 @@ export interface Money {
   /** The shard of usage_hour and usage_day that this node writes. */
   readonly nodeShard: number
   readonly ledger: Ledger
+  /** The journal of this node; null with `settlement: commit`. */
+  readonly journal: Pick<Journal, 'bytes' | 'entries'> | null
   /** See Journals.damagedSegments. */
   readonly damagedSegments: () => number
 }
@@ -30,6 +33,7 @@ export async function startMoney(context: ComposeContext, database: Database): P
   const { config, log, scheduler, timeouts } = context
   const store = createPostgresStore({ money: database.money, heartbeat: database.heartbeat })
   const journals = await openJournals({ root: join(config.dataDir, 'journal'), scheduler, log, ...config.journal })
+  const journal = config.settlement === 'journal' ? journals.own : null
   const nodeShard = randomInt(32_768)
   const node = await startNode({ store, scheduler, newId: randomUUID, onNewId: journals.addNode, nodeShard, log })
   const ledger = createLedger({
@@ -38,7 +42,7 @@ export async function startMoney(context: ComposeContext, database: Database): P
     nodeShard,
     scheduler,
     newId: randomUUID,
-    journal: config.settlement === 'journal' ? journals.own : null,
+    journal,
     ...(timeouts.commitWaitMs !== undefined && { commitWaitMs: timeouts.commitWaitMs }),
     log,
   })
@@ -51,7 +55,7 @@ export async function startMoney(context: ComposeContext, database: Database): P
   if (!context.isOnlyNode && journals.doubtfulNodes.length > 0)
     node.listen(detectCopiedData(journals.doubtfulNodes, log))
   await recover(context, { ledger, node, journals })
-  return { store, node, nodeShard, ledger, damagedSegments: () => journals.damagedSegments }
+  return { store, node, nodeShard, ledger, journal, damagedSegments: () => journals.damagedSegments }
 }
 
 type Parts = Pick<Money, 'ledger' | 'node'> & { readonly journals: Journals }

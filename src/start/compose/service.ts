@@ -1,3 +1,4 @@
+import type { PoolUse } from '../../base/db/counted-pool.ts'
 import { ByteBudget } from '../../base/runtime/counted-memory.ts'
 import { createLastKnown } from '../../base/runtime/last-known.ts'
 import { memoryLimitBytes } from '../../base/runtime/process-limits.ts'
@@ -27,22 +28,30 @@ export interface Service {
 
 export function createService(
   { config, scheduler, clock }: ComposeContext,
-  { general, lookups }: Database,
-  { ledger, damagedSegments }: Money,
-  { agents }: Supply,
+  database: Database,
+  { ledger, journal, damagedSegments }: Money,
+  { agents, catalog, health }: Supply,
 ): Service {
+  const { general, lookups } = database
   const { maxInFlight, memoryBudgetBytes, workers } = config.server
   const memory = new ByteBudget(memoryBudgetBytes ?? Math.floor(memoryLimitBytes(workers) / 4))
   const inFlight = createInFlight({ max: maxInFlight, memory })
   const metrics = createMetrics({
     inFlight: () => inFlight.count,
-    memoryUsedBytes: () => memory.usedBytes,
+    memoryBytes: () => ({ used: memory.usedBytes, budget: memory.maxBytes }),
     agents: () => agents.counts,
-    settleQueueLength: () => ledger.pending.settlements,
+    settleQueue: () => ({ length: ledger.pending.settlements, oldestMs: ledger.pending.oldestSettlementMs }),
+    journal: () => journal,
+    pools: () => poolUses(database),
+    endpoints: () => new Set(catalog.current().offers.map(({ endpoint }) => endpoint)),
     damagedSegments,
     waitingForCredit: () => ledger.pending.waitingForCredit,
     lastAudit: createLastKnown({ read: () => readLastAudit(general), scheduler }),
     lateJob: createLastKnown({ read: () => readLateJob(general), scheduler }),
+  })
+  health.onChange(({ event, offerId }) => {
+    const offer = catalog.current().offer(offerId)
+    if (event !== 'restored' && offer !== undefined) metrics.ejection(offer.endpoint.endpointId)
   })
   return {
     inFlight,
@@ -55,4 +64,9 @@ export function createService(
       readyz({ isClosing: () => inFlight.isClosing, pingDatabase: () => lookups.query('SELECT 1') }),
     ],
   }
+}
+
+/** The use of each pool, by its name. */
+function poolUses({ lookups, deskLookups, ...pools }: Database): ReadonlyMap<string, PoolUse> {
+  return new Map(Object.entries(pools).map(([name, { use }]) => [name, use]))
 }

@@ -82,8 +82,13 @@ export class SettlementQueue {
 
   /** Whether the oldest charge has waited so long that no more requests should be admitted in memory. */
   isLagging(): boolean {
+    return this.oldestMs > LAG_MAX_MS
+  }
+
+  /** How long the oldest charge has been waiting; 0 without any. */
+  get oldestMs(): number {
     const { oldest } = this.#pending
-    return oldest !== undefined && this.#deps.scheduler.monotonicMs() - oldest.sinceMs > LAG_MAX_MS
+    return oldest === undefined ? 0 : this.#deps.scheduler.monotonicMs() - oldest.sinceMs
   }
 
   /** See Ledger.settle. */
