@@ -219,7 +219,7 @@ CREATE TABLE control_version (
   topic text NOT NULL,
   version bigint NOT NULL DEFAULT 0,
   CONSTRAINT control_version_pkey PRIMARY KEY (topic),
-  CONSTRAINT control_version_topic_check CHECK ((topic = ANY (ARRAY['access'::text, 'supply'::text])))
+  CONSTRAINT control_version_topic_check CHECK ((topic = ANY (ARRAY['access'::text, 'supply'::text, 'settings'::text])))
 );
 
 CREATE TABLE credit_evidence (
@@ -1547,6 +1547,16 @@ CREATE TABLE server_minute (
   failed bigint NOT NULL,
   busy bigint NOT NULL,
   CONSTRAINT server_minute_pkey PRIMARY KEY (minute, endpoint_id, model_id)
+);
+
+CREATE TABLE settings_version (
+  version integer NOT NULL,
+  settings jsonb NOT NULL,
+  reason text NOT NULL,
+  at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT settings_version_pkey PRIMARY KEY (version),
+  CONSTRAINT settings_version_settings_check CHECK ((jsonb_typeof(settings) = 'object'::text)),
+  CONSTRAINT settings_version_version_check CHECK ((version > 0))
 );
 
 CREATE TABLE shared_request_spend (

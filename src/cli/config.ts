@@ -7,6 +7,7 @@ import type { Sql } from '../base/db/pool.ts'
 import { providerSecrets } from '../base/domain/provider-secrets.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { systemErrorText } from '../base/runtime/error-message.ts'
+import type { JsonObject } from '../base/runtime/json-object.ts'
 import {
   type Difference,
   differencesOf,
@@ -17,7 +18,10 @@ import {
   type Provider,
   writeProvider,
 } from '../market/supply/providers/providers.ts'
-import { type DeclaredProvider, readEndpoint, readProviderFile } from '../start/config/read-endpoint.ts'
+import { readSettingsVersion, writeSettingsVersion } from '../operator/settings-versions.ts'
+import { type Config, ConfigError } from '../start/config/config.ts'
+import { managedValues, merged, withManaged } from '../start/config/managed-settings.ts'
+import { type DeclaredProvider, readEndpoint, readManagedFile } from '../start/config/read-endpoint.ts'
 import { textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
@@ -26,25 +30,34 @@ import { requireMasterKey } from './require-master-key.ts'
 import { withDatabase } from './with-database.ts'
 
 export function configCommands(): Command {
-  return createCommandGroup('config', 'Write providers that are managed at run time as YAML, and apply such a file', [
+  return createCommandGroup('config', 'Write what is managed at run time as YAML, and apply such a file', [
     exportConfig(),
     applyConfig(),
   ])
 }
 
 function exportConfig(): Command {
-  return createCommand('export', 'Print the managed providers as YAML, without their keys', [
+  return createCommand('export', 'Print the managed settings and providers as YAML, without keys', [
     'config export > providers.yaml',
     'config export --json',
   ]).action(async options => {
     const session = createSession(options)
-    const { providers, keys } = await withDatabase(session, async pool => {
+    const { settings, providers, keys } = await withDatabase(session, async pool => {
       const providers = await listProviders(pool)
       const masterKey = await requireMasterKey(session, pool)
-      return { providers, keys: providers.map(provider => Object.keys(openProviderSecrets(masterKey, provider))) }
+      const { settings } = await readSettingsVersion(pool)
+      return {
+        settings,
+        providers,
+        keys: providers.map(provider => Object.keys(openProviderSecrets(masterKey, provider))),
+      }
     })
     const endpoints = providers.map(({ settings }) => settings)
-    session.output.result({ endpoints: endpoints as unknown as Json }, yamlOf(providers, keys))
+    const text = Object.keys(settings).length === 0 ? '' : escaped(stringify(settings, { lineWidth: 0 }))
+    session.output.result(
+      { ...(settings as Json & object), endpoints: endpoints as unknown as Json },
+      text + yamlOf(providers, keys),
+    )
   })
 }
 
@@ -54,35 +67,50 @@ function yamlOf(providers: readonly Provider[], keys: readonly (readonly string[
   const items = providers.map(({ settings }, index) => {
     const stored = keys[index] ?? []
     const comment = stored.length === 0 ? '' : `  # ${stored.join(', ')}: stored, and kept unless it is set here\n`
-    // No text of a provider stands for a variable of the environment.
-    const text = stringify([settings], { lineWidth: 0 }).replaceAll('${', () => '$${')
+    const text = escaped(stringify([settings], { lineWidth: 0 }))
     return `${comment}${text.replaceAll(/^(?=.)/gm, '  ')}`
   })
   return `endpoints:\n${items.join('')}`.trimEnd()
 }
 
+/** Nothing that is managed stands for a variable of the environment. */
+const escaped = (yaml: string) => yaml.replaceAll('${', () => '$${')
+
 function applyConfig(): Command {
-  return createCommand('apply', 'Add and change managed providers as a YAML file says', [
+  return createCommand('apply', 'Change managed settings and providers as a YAML file says', [
     'config apply providers.yaml --dry-run',
     'config apply providers.yaml --prune --reason "New prices"',
   ])
-    .argument('<file>', 'YAML with endpoints, as in switchyard.yaml; - reads stdin')
+    .argument('<file>', 'YAML as in switchyard.yaml; - reads stdin')
     .option('--dry-run', 'show what would change, and change nothing')
-    .option('--prune', 'also remove managed providers that the file has not')
+    .option('--prune', 'also remove managed settings and providers that the file has not')
     .option('--reason <text>', 'for the audit log; default: Applied from a file.', textArgument)
     .action(async (file: string, { dryRun = false, prune = false, reason = 'Applied from a file.', ...options }) => {
       const session = createSession(options)
-      const declared = readProviderFile(readText(file), file === '-' ? 'stdin' : file)
+      const [text, where] = [readText(file), file === '-' ? 'stdin' : file]
+      const managed = readManagedFile(text, where)
       const inFile = new Set(session.config.endpoints.map(({ name }) => name))
-      const changes = await withDatabase(session, async pool => {
+      const { settings, changes } = await withDatabase(session, async pool => {
         const masterKey = await requireMasterKey(session, pool)
-        return transactionOrDryRun(pool, dryRun, sql => apply(sql, { declared, masterKey, reason, prune }))
+        return transactionOrDryRun(pool, dryRun, async sql => {
+          const applied = await applySettings(sql, session.config, { declared: managed.settings, reason, prune })
+          const changes = await apply(sql, { declared: managed.providers, masterKey, reason, prune })
+          await noteSettings(sql, applied, reason)
+          return { settings: applied, changes }
+        })
       })
+      const inLocalFile = managedValues(session.config.written)
+      for (const { path } of settings.differences)
+        if (inLocalFile[path] !== undefined)
+          session.output.note(`${path}: switchyard.yaml declares it too, and that counts.`)
+      if (managed.others.length > 0)
+        session.output.note(`Not applied, because only switchyard.yaml sets it: ${managed.others.join(', ')}.`)
       for (const { name } of changes)
         if (inFile.has(name)) session.output.note(`${name}: switchyard.yaml declares it too, and that counts.`)
       session.output.result(
-        { dry_run: dryRun, providers: changes as unknown as Json },
-        changes.map(changeText).join('\n') || 'The file has no endpoints.',
+        { dry_run: dryRun, settings: settings as unknown as Json, providers: changes as unknown as Json },
+        [...settingsText(settings), ...changes.map(changeText)].join('\n') ||
+          'The file has nothing that can be managed.',
       )
     })
 }
@@ -101,6 +129,51 @@ interface AppliedProvider {
   readonly version: number
   readonly differences: readonly Difference[]
   readonly keys_replaced: readonly string[]
+}
+
+interface AppliedSettings {
+  readonly change: 'changed' | 'unchanged'
+  readonly version: number
+  /** By the keys of the settings. */
+  readonly differences: readonly Difference[]
+}
+
+async function applySettings(
+  sql: Sql,
+  config: Config,
+  { declared, reason, prune }: { declared: JsonObject; reason: string; prune: boolean },
+): Promise<AppliedSettings> {
+  const before = await readSettingsVersion(sql)
+  const after = prune ? declared : merged(before.settings, declared)
+  const differences = differencesOf(managedValues(before.settings), managedValues(after))
+  if (differences.length === 0) return { change: 'unchanged', version: before.version, differences }
+  try {
+    withManaged(after, config)
+  } catch (error) {
+    if (error instanceof ConfigError) throw new Failure(`The settings do not fit to switchyard.yaml: ${error.message}`)
+    throw error
+  }
+  const version = await writeSettingsVersion(sql, { version: before.version, settings: after, reason })
+  return { change: 'changed', version, differences }
+}
+
+async function noteSettings(
+  sql: Sql,
+  { change, version, differences }: AppliedSettings,
+  reason: string,
+): Promise<void> {
+  if (change === 'unchanged') return
+  await noteAction(sql, {
+    action: 'settings.changed',
+    personId: null,
+    subject: 'settings',
+    detail: { reason, version, changes: differences },
+    address: null,
+  })
+}
+
+function settingsText({ change, version, differences }: AppliedSettings): string[] {
+  return change === 'unchanged' ? [] : [`settings: changed, version ${version}`, ...differences.map(differenceText)]
 }
 
 interface ApplyOrder {

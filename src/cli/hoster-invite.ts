@@ -45,7 +45,7 @@ export function hosterInvite(): Command {
             masterKey: await requireMasterKey(session, pool),
             allowPrivateUrls: config.hosters.allowPrivateUrls,
           },
-          shareBps: config.platform.hosterShareBps,
+          shareBps: () => config.platform.hosterShareBps,
         })
         const inviter = { actor: commandLineActor, madeBy: null, mayAdd: true }
         if (isNew) return await invites.inviteNew(inviter, { name: hoster, email })

@@ -122,7 +122,7 @@ export function createOperatorConsole(deps: {
   readonly alarmRules: AlarmRules
   readonly version: string
   /** The settings to show, without secrets. */
-  readonly settings: OperatorSystem['settings']
+  readonly settings: () => OperatorSystem['settings']
   /** Whether the status page names the servers. */
   readonly showsServerNames: boolean
   readonly invitations: Invitations
@@ -136,8 +136,8 @@ export function createOperatorConsole(deps: {
     listCustomers: (query, after) => listCustomers(reports, query, after, nowMs()),
     showCustomer: (customerId, viewerId) => showCustomer(reports, { customerId, viewerId, nowMs: nowMs() }, tiers),
     noteVisit: visits.note,
-    addCustomer: (actor, order) => addCustomer(deskPool, actor, order, { signup, tiers: tiers.names }),
-    changeCustomer: (actor, customerId, change) => changeCustomer(deskPool, actor, customerId, change, tiers.names),
+    addCustomer: (actor, order) => addCustomer(deskPool, actor, order, { signup, tiers: tiers.names() }),
+    changeCustomer: (actor, customerId, change) => changeCustomer(deskPool, actor, customerId, change, tiers.names()),
     inviteMember: (actor, invitation, name) =>
       inviteMember(deps.invitations, actor, invitation, { name, nowMs: nowMs() }),
     issueKey: (actor, customerId, order) => issueCustomerKey(deskPool, actor, customerId, order),
@@ -152,7 +152,7 @@ export function createOperatorConsole(deps: {
     money: () => readMoney(reports, nowMs()),
     log: (query, before) => readLog(reports, query, before),
     checkLog: isWhole => checkLog(reports, isWhole),
-    system: () => readSystem(reports, { version: deps.version, settings: deps.settings, nowMs: nowMs() }),
+    system: () => readSystem(reports, { version: deps.version, settings: deps.settings(), nowMs: nowMs() }),
     models: () => listModels(reports, deps.offers(), nowMs()),
     priceVersions: modelId => listPriceVersions(reports, modelId),
     unapprovedModels: () => showUnapprovedModels(reports),

@@ -17,7 +17,7 @@ import { listGrants } from './list-grants.ts'
 export interface Tiers {
   /** The limits of a tier; those of `free` for a tier that the configuration no longer has. */
   limitsOf(accountTier: string): AccountLimits
-  readonly names: readonly string[]
+  readonly names: () => readonly string[]
 }
 
 /** Returns everything about a customer that fits on one screen. Throws `customer_not_found`. */
@@ -51,7 +51,7 @@ export async function showCustomer(
       ),
     },
     shares_requests: sharesRequests,
-    tiers: [...tiers.names],
+    tiers: [...tiers.names()],
     spend: {
       today_usd: usd(spend.todayNanos),
       week_usd: usd(spend.weekNanos),

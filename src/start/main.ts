@@ -39,6 +39,7 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
   })
   stop.serving()
   foundation.watchOffers(app.setOffers)
+  foundation.watchConfig(app.setFile)
   onReload(foundation.reload)
   started.defer(await startMetrics(config, () => app.metrics.metrics(), log))
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.force }))

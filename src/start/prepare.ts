@@ -39,7 +39,9 @@ export interface Foundation extends AsyncDisposable {
   readonly findings: readonly Finding[]
   /** From now on, calls `onChange` with all local and cloud offers when local servers have other models. */
   watchOffers(onChange: (offers: readonly Offer[]) => void): void
-  /** Reads the configuration again and uses its endpoints, at all nodes of this process: see `createConfigReload`. */
+  /** From now on, calls `onChange` with each configuration that was read again. */
+  watchConfig(onChange: (changed: Config) => void): void
+  /** Reads the configuration again and uses its endpoints and what else can change, at all nodes of this process: see `createConfigReload`. */
   reload(): Promise<ConfigReload>
   /** Throws an Error with a message for the operator when the embedded PostgreSQL was lost. */
   requireDatabase(): void
@@ -118,6 +120,7 @@ export async function prepare({
   const supply = await gatherOffers(config)
   started.defer(() => supply.close())
   if (isOver()) return undefined
+  let onConfig = (_changed: Config) => {}
   const running = started.move()
   return {
     connection: database.connection,
@@ -128,7 +131,18 @@ export async function prepare({
     offers: supply.offers,
     findings: supply.findings,
     watchOffers: onChange => supply.watch(log, onChange),
-    reload: createConfigReload({ config, readAgain, use: supply.redeclare, log }),
+    watchConfig(onChange) {
+      onConfig = onChange
+    },
+    reload: createConfigReload({
+      config,
+      readAgain,
+      async use(changed) {
+        await supply.redeclare(changed)
+        onConfig(changed)
+      },
+      log,
+    }),
     requireDatabase() {
       if (lost) throw lostDatabase()
     },

@@ -40,6 +40,7 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
   if (foundation === undefined) return
   const { connection, desk, owner, embedded, masterKey, findings } = foundation
   let { offers } = foundation
+  let file: WorkerTask['file'] = { written: config.written }
 
   const workers = startWorkers<WorkerTask>({
     count: config.server.workers,
@@ -51,6 +52,7 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
       desk,
       masterKey,
       offers,
+      file,
       isOnlyNode: embedded && first,
     }),
     drainMs: config.server.drainSeconds * 1000,
@@ -64,6 +66,10 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
   const port = await workers.port
   foundation.watchOffers(changed => {
     offers = changed
+    workers.updateTasks()
+  })
+  foundation.watchConfig(changed => {
+    file = { written: changed.written }
     workers.updateTasks()
   })
   onReload(foundation.reload)

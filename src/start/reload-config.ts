@@ -1,16 +1,20 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ConfigReload } from '../base/domain/config-reload.ts'
+import { isJsonObject, type JsonObject } from '../base/runtime/json-object.ts'
 import type { Log } from '../base/runtime/log.ts'
 import { differencesOf } from '../market/supply/providers/providers.ts'
 import { type Config, ConfigError } from './config/config.ts'
+import { managedValues } from './config/managed-settings.ts'
 import { declaredProviders } from './config/read-endpoint.ts'
+import { runTimeSettings } from './config/run-time-settings.ts'
+import { fileSchema } from './config/schema.ts'
 
 /**
- * Creates what reads the configuration again, and uses its endpoints. A configuration that is wrong changes nothing. The
+ * Creates what reads the configuration again, and uses its endpoints and the settings that need no restart. A configuration that is wrong changes nothing. The
  * log says what was used, what is wrong, and what needs a restart. One call runs at a time.
  *
  * @param options.readAgain throws ConfigError
- * @param options.use uses the endpoints of another configuration, at all nodes of this process
+ * @param options.use uses the endpoints and settings of another configuration, at all nodes of this process
  */
 export function createConfigReload({
   config,
@@ -36,10 +40,15 @@ export function createConfigReload({
     }
     await use(changed)
     const [before, after] = [declaredByName(current), declaredByName(changed)]
+    const changes = differencesOf(usedOf(current, before), usedOf(changed, after))
     current = changed
-    log.info({ endpoints: changed.endpoints.map(({ name }) => name) }, 'the endpoints were read again')
+    log.info({ endpoints: changed.endpoints.map(({ name }) => name) }, 'the configuration was read again')
     const needsRestart = (Object.keys(config) as (keyof Config)[]).filter(
-      key => key !== 'endpoints' && key !== 'written' && !isDeepStrictEqual(config[key], changed[key]),
+      key =>
+        key !== 'endpoints' &&
+        key !== 'written' &&
+        key !== 'accountTiers' &&
+        !isDeepStrictEqual(startOnly(config, key), startOnly(changed, key)),
     )
     if (needsRestart.length > 0)
       log.warn({ settings: needsRestart }, 'other settings have changed too: they need a restart')
@@ -47,10 +56,7 @@ export function createConfigReload({
     return {
       problem: null,
       file: changed.configFile,
-      changes: differencesOf(
-        { endpoints: Object.fromEntries([...before].map(([name, { settings }]) => [name, settings])) },
-        { endpoints: Object.fromEntries([...after].map(([name, { settings }]) => [name, settings])) },
-      ),
+      changes,
       keysReplaced: names.filter(name => !isDeepStrictEqual(before.get(name)?.secrets ?? {}, after.get(name)?.secrets)),
       needsRestart,
     }
@@ -60,6 +66,25 @@ export function createConfigReload({
     last = next.catch(() => {})
     return next
   }
+}
+
+/** What is used without a restart, without keys. */
+function usedOf({ written }: Config, declared: ReturnType<typeof declaredByName>) {
+  const endpoints = Object.fromEntries([...declared].map(([name, { settings }]) => [name, settings]))
+  return { ...managedValues(written), endpoints }
+}
+
+/** The settings of a section that need a restart. */
+function startOnly(config: Config, section: keyof Config): unknown {
+  return without(config[section], (runTime as JsonObject)[section])
+}
+
+const runTime = runTimeSettings(fileSchema.parse({}))
+
+function without(value: unknown, part: unknown): unknown {
+  if (part === undefined) return value
+  if (!isJsonObject(value) || !isJsonObject(part)) return undefined
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, without(inner, part[key])]))
 }
 
 function declaredByName({ written }: Config) {

@@ -4,7 +4,8 @@ import type { Config } from './config/config.ts'
 
 /**
  * Everything that a worker needs. A worker reads no file and no environment, so a worker that restarts a week
- * later behaves like the others, even if the configuration was edited. Only the offers may change while it runs.
+ * later behaves like the others, even if the configuration was edited. Only the offers, and the settings
+ * of the file that need no restart, may change while it runs.
  */
 export interface WorkerTask {
   readonly number: number
@@ -13,6 +14,8 @@ export interface WorkerTask {
   readonly desk: Connection
   readonly masterKey: Uint8Array
   readonly offers: readonly Offer[]
+  /** What the file says, as it was last read. */
+  readonly file: Pick<Config, 'written'>
   /**
    * Whether the leases of earlier nodes can be returned immediately: no other worker runs yet, and the primary
    * holds the server lock.

@@ -17,7 +17,7 @@ const { serve } = await import('./serve.ts')
 const { connectToPrimary } = await import('./workers/connect-to-primary.ts')
 
 const primary = connectToPrimary<WorkerTask>()
-const { number, config, connection, desk, masterKey, offers, isOnlyNode } = await primary.task
+const { number, config, connection, desk, masterKey, offers, file, isOnlyNode } = await primary.task
 try {
   const { app, port } = await serve({
     config,
@@ -29,7 +29,11 @@ try {
     log: createLog(config.log, isDatabaseAway).child({ worker: number }),
     isOnlyNode,
   })
-  primary.onUpdate(task => app.setOffers(task.offers))
+  app.setFile(file)
+  primary.onUpdate(task => {
+    app.setOffers(task.offers)
+    app.setFile(task.file)
+  })
   primary.serving({ port, registry: app.metrics })
   primary.announceClose.then(app.announceClose)
   await primary.drain

@@ -100,3 +100,35 @@ test.each([
   expect(stderr).toMatch(text)
   expect((await run('config', 'export')).stdout).toBe(before)
 })
+
+test('settings are exported and applied with the providers, and a round trip changes nothing', async () => {
+  const result = async (yaml: string, ...args: string[]) => {
+    write(yaml)
+    const { code, stdout, stderr } = await run('config', 'apply', 'providers.yaml', '--json', ...args)
+    if (code !== 0) throw new Error(stderr)
+    return { ...JSON.parse(stdout), stderr } as {
+      settings: { change: string; version: number; differences: { path: string }[] }
+      stderr: string
+    }
+  }
+  const tiers = 'account_tiers: { gold: { requests_per_minute: 5, requests_per_day: 6, daily_spend_cap_usd: 7.00 } }'
+  const yaml = `signup: { credit_usd: 1.50, tier: gold }\n${tiers}\nserver: { port: 9000 }\n`
+  expect((await result(yaml, '--dry-run')).settings).toMatchObject({ change: 'changed', version: 1 })
+  const first = await result(yaml, '--reason', 'moved')
+  expect(first.settings.differences.map(({ path }) => path)).toEqual([
+    ...['signup.credit_usd', 'signup.tier', 'account_tiers.gold.requests_per_minute'],
+    ...['account_tiers.gold.requests_per_day', 'account_tiers.gold.daily_spend_cap_usd'],
+  ])
+  expect(first.stderr).toContain('only switchyard.yaml sets it: server.port')
+  expect((await result(yaml)).settings).toMatchObject({ change: 'unchanged', version: 1 })
+  const exported = (await run('config', 'export')).stdout
+  expect(parse(exported)).toMatchObject({ signup: { credit_usd: '1.50', tier: 'gold' } })
+  expect((await result(exported, '--prune')).settings).toMatchObject({ change: 'unchanged', version: 1 })
+  await expect(result('signup: { tier: platinum }')).rejects.toThrow('is not an account tier')
+  expect((await result('limits: { wait_for_credit_ms: 1 }', '--prune')).settings).toMatchObject({ version: 2 })
+  expect(parse((await run('config', 'export')).stdout)).toEqual({ limits: { wait_for_credit_ms: 1 }, endpoints: [] })
+  const { rows } = await database.pool.query(
+    "SELECT detail->>'reason' AS reason FROM audit_entry WHERE action = 'settings.changed' ORDER BY entry_id",
+  )
+  expect(rows).toEqual([{ reason: 'moved' }, { reason: 'Applied from a file.' }])
+})

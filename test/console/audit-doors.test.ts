@@ -570,6 +570,11 @@ test('an operator leaves entries', async () => {
     operator.browser.send('DELETE', 'operator/price-groups/partners', { version: next.version, reason })
   await change('DELETE operator/price-groups/:name', by, ended, 'price_group.removed')
 
+  const settingsOf = (version: number, changes: object) => ({ version, changes, reason })
+  const fewer = send('PATCH', 'settings', settingsOf(0, { 'routing.attempts_max': 2 }))
+  await change('PATCH operator/settings', by, fewer, 'settings.changed')
+  const signup = send('PATCH', 'settings/money', settingsOf(1, { 'signup.credit_usd': '4' }))
+  await change('PATCH operator/settings/money', by, signup, 'settings.changed')
   const reload = send('POST', 'config/reload', { reason })
   await change('POST operator/config/reload', by, reload, 'config.reloaded')
 

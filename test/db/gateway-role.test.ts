@@ -177,7 +177,7 @@ describe('the gateway role', () => {
 
   test('cannot write any table of the desk, nor read a secret of it', async () => {
     const { rows } = await gateway.query<{ name: string }>('SELECT unnest(desk_tables()) AS name')
-    expect(rows).toHaveLength(25)
+    expect(rows).toHaveLength(26)
     for (const { name } of rows) {
       const column = await firstColumnOf(name)
       for (const statement of [

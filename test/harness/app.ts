@@ -149,7 +149,10 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     reloadConfig: createConfigReload({
       config,
       readAgain: () => withProvedHosters(readConfig(directory), options.yaml),
-      use: async changed => app.setOffers(offersOf(changed)),
+      async use(changed) {
+        app.setOffers(offersOf(changed))
+        app.setFile(changed)
+      },
       log: silent,
     }),
     connection: proxy?.connection ?? database.gatewayConnection,

@@ -142,7 +142,7 @@ describe.each([1, 2])('with %i workers', workers => {
     const gateway = await start(0, 0, ['nohup', ...sourceProgram])
     const pids = gateway.log.filter(({ msg }) => msg === 'a worker is serving').map(({ pid }) => pid!)
     for (const pid of [gateway.pid, ...pids]) process.kill(pid, 'SIGHUP')
-    await gateway.logged(({ msg }) => msg.startsWith('the endpoints were read again'))
+    await gateway.logged(({ msg }) => msg.startsWith('the configuration was read again'))
     expect(await chat(gateway.url, keyIn(gateway))).toBe(200)
     // A Ctrl-C does not wait for a load balancer.
     gateway.signal('SIGINT')

@@ -32,14 +32,22 @@ const chargeOf = async () => {
 
 test('a file that changed is used at once, and the answer and the audit log say what changed', async () => {
   const before = await chargeOf()
-  app.writeConfig(fileWith('2000', 'signup: { credit_usd: 1 }').replace('sk-first-secret', 'sk-second-secret'))
+  app.writeConfig(
+    fileWith('2000', 'signup: { credit_usd: 1 }\nserver: { ping_seconds: 5 }').replace(
+      'sk-first-secret',
+      'sk-second-secret',
+    ),
+  )
   const response = await reload()
   expect(response.status).toBe(200)
   const answer = await response.json()
   expect(answer).toMatchObject({
-    changes: [{ path: 'endpoints.in-file.models[file-model].price_per_million_usd.output', before: 2, after: 2000 }],
+    changes: [
+      { path: 'signup.credit_usd', after: 1 },
+      { path: 'endpoints.in-file.models[file-model].price_per_million_usd.output', before: 2, after: 2000 },
+    ],
     keys_replaced: ['in-file'],
-    needs_restart: ['signup'],
+    needs_restart: ['server'],
   })
   expect(await chargeOf()).toBeGreaterThan(before * 10n)
   expect(upstream.requests.at(-1)!.headers.authorization).toBe('Bearer sk-second-secret')

@@ -38,14 +38,14 @@ LANGUAGE sql IMMUTABLE AS $$
     'count_key_window', 'use_operator_key', 'issue_operator_key_by_operator', 'revoke_operator_key_by_operator']::name[]
 $$;
 
--- Tables of people and their access, of what they may spend, of the cards that are charged, and of the servers that get
--- prompts. The gateway role only reads them.
+-- Tables of people and their access, of what they may spend, of the cards that are charged, of the servers that get prompts, and
+-- of the settings. The gateway role only reads them.
 CREATE OR REPLACE FUNCTION desk_tables() RETURNS name[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY['person', 'person_session', 'person_token', 'person_recovery_code', 'person_passkey', 'person_identity', 'person_network',
     'person_device', 'sign_in_throttle', 'customer', 'membership', 'member_limit', 'api_key', 'house_customer', 'hoster_member',
-    'hoster_key', 'payment_account', 'payment_method', 'auto_top_up', 'provider', 'provider_version', 'operator_answer',
-    'price_group', 'price_group_version', 'tier_price_group']::name[]
+    'hoster_key', 'payment_account', 'payment_method', 'auto_top_up', 'provider', 'provider_version', 'settings_version',
+    'operator_answer', 'price_group', 'price_group_version', 'tier_price_group']::name[]
 $$;
 
 -- Columns that are as good as the secret behind them for SQL, or that can be guessed from. The gateway role cannot read them. Of

@@ -74,6 +74,7 @@ export type AuditAction =
   | 'provider.removed'
   | 'provider.models_proposed'
   | 'config.reloaded'
+  | 'settings.changed'
   | 'hoster.changed'
   | 'hoster.viewed'
   | 'hoster.change_refused'

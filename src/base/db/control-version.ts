@@ -1,7 +1,10 @@
 import type { Sql } from './pool.ts'
 
-/** A kind of change that running nodes must notice: `access` is keys and customers, `supply` is hosters, managed providers and prices. */
-export type ControlTopic = 'access' | 'supply'
+/**
+ * A kind of change that running nodes must notice: `access` is keys and customers, `supply` is hosters, managed providers and prices,
+ * `settings` those of operators.
+ */
+export type ControlTopic = 'access' | 'supply' | 'settings'
 
 export interface ControlVersions {
   /**

@@ -47,7 +47,8 @@ export function createHosterInvites({
   readonly invitations: Invitations
   readonly server: ServerRules
   /** The share of each charge that a new hoster earns. */
-  readonly shareBps: number
+  /** The share of a new hoster in basis points. */
+  readonly shareBps: () => number
 }): HosterInvites {
   async function send(
     { actor, madeBy }: Inviter,
@@ -78,7 +79,7 @@ export function createHosterInvites({
           name,
           server: { transport: 'agent', baseUrl: null, apiKey: null },
           personId: null,
-          shareBps,
+          shareBps: shareBps(),
           actor: inviter.actor,
         } as const
         await applyAsHoster(sql, application, server)

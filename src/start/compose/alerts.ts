@@ -34,8 +34,13 @@ export function createAlertParts(
       pool: general,
       scheduler,
       caps: {
-        byTier: new Map(Object.entries(config.accountTiers).map(([tier, limits]) => [tier, limits.dailySpendCapNanos])),
-        fallback: limitsOfTier(config, 'free').dailySpendCapNanos,
+        get byTier() {
+          const tiers = Object.entries(config.accountTiers)
+          return new Map(tiers.map(([tier, limits]) => [tier, limits.dailySpendCapNanos]))
+        },
+        get fallback() {
+          return limitsOfTier(config, 'free').dailySpendCapNanos
+        },
       },
       log,
       ...(timeouts.alertIntervalMs !== undefined && { everyMs: timeouts.alertIntervalMs }),

@@ -14,9 +14,10 @@ import { limitsOfTier } from '../config/config.ts'
 import { clientTrace } from './client-trace.ts'
 import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
 import type { Database } from './database.ts'
+import type { Settings } from './settings.ts'
 import type { Supply } from './supply.ts'
 
-/** API keys, and the watch that notices changes to keys, customers, hosters, managed providers and prices. */
+/** API keys, and the watch that notices changes to keys, customers, hosters, managed providers, prices and settings. */
 export interface Callers {
   readonly authenticator: Authenticator
   readonly findPrices: FindPrices
@@ -34,6 +35,7 @@ export function startCallers(
   { config, clock, log, started }: ComposeContext,
   { lookups, general, desk }: Database,
   { catalog }: Supply,
+  settings: Settings,
 ): Callers {
   const changes = watchControlVersions(lookups, {
     onError: error => log.warn({ err: error }, 'changes to keys or hosters could not be read; trying again'),
@@ -45,12 +47,18 @@ export function startCallers(
     for (const listener of supplyListeners) await listener()
   })
   const findPrices = createPriceGroupReader(lookups)
+  changes.onChange('settings', settings.refresh)
   const authenticator = createAuthenticator({
     sql: lookups,
     clock,
     limitsOf: tier => limitsOfTier(config, tier),
     findPrices,
-    onAccessChange: listener => changes.onChange('access', listener),
+    onAccessChange(listener) {
+      const ends = [changes.onChange('access', listener), settings.onChange(listener)]
+      return () => {
+        for (const end of ends) end()
+      }
+    },
   })
   started.defer(() => authenticator.close())
   const keys = createKeyRing(desk)

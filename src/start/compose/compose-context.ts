@@ -6,6 +6,7 @@ import { type Clock, type Scheduler, systemClock, systemScheduler } from '../../
 import { deriveKey, EVIDENCE } from '../../base/secrets/master-key.ts'
 import { type CreditEvidence, createCreditEvidence } from '../../money/ledger/credit-evidence.ts'
 import type { Config } from '../config/config.ts'
+import { createLiveConfig, type LiveConfig } from './live-config.ts'
 
 export interface ComposeInput {
   readonly config: Config
@@ -64,6 +65,8 @@ export interface NodeTimeouts {
 
 /** Passed to every part of the node. A part registers its shutdown with `started`. */
 export interface ComposeContext extends ComposeInput {
+  /** Replaces the settings of `config` that can change while the node runs. */
+  readonly useSettings: LiveConfig['use']
   readonly clock: Clock
   readonly random: () => number
   readonly scheduler: Scheduler
@@ -77,7 +80,18 @@ export interface ComposeContext extends ComposeInput {
 export function createComposeContext(input: ComposeInput, started: ComposeContext['started']): ComposeContext {
   const { clock = systemClock, random = Math.random, timeouts = {} } = input
   const evidence = createCreditEvidence(deriveKey(input.masterKey, EVIDENCE))
-  return { ...input, clock, random, timeouts, evidence, scheduler: { ...systemScheduler, ...clock }, started }
+  const { config, use } = createLiveConfig(input.config)
+  return {
+    ...input,
+    config,
+    useSettings: use,
+    clock,
+    random,
+    timeouts,
+    evidence,
+    scheduler: { ...systemScheduler, ...clock },
+    started,
+  }
 }
 
 const BYTES_MAX = 1_048_576

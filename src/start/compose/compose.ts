@@ -4,6 +4,7 @@ import type { Offer } from '../../base/domain/offer.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import { TokenCounter } from '../../wire/tokens/token-counter.ts'
 import { tokenizer } from '../../wire/tokens/tokenizer.ts'
+import type { Config } from '../config/config.ts'
 import { createAgentServer } from './agents.ts'
 import { createAlertParts } from './alerts.ts'
 import { createAudits } from './audits.ts'
@@ -25,6 +26,7 @@ import { createPeopleMailParts } from './people-mail.ts'
 import { startRequestSamples } from './request-samples.ts'
 import { startLearned, startServerReports } from './server-reports.ts'
 import { createService } from './service.ts'
+import { startSettings } from './settings.ts'
 import { startSupply } from './supply.ts'
 import { createTrust } from './trust.ts'
 import { createUsage } from './usage.ts'
@@ -37,6 +39,8 @@ export interface App {
   readonly warmUp: () => void
   /** Replaces the local and cloud offers. Running requests keep those that they began with. */
   readonly setOffers: (offers: readonly Offer[]) => void
+  /** Uses the settings of another file as far as they can change while the node runs. */
+  readonly setFile: (file: Pick<Config, 'written'>) => void
   /** Reads changes to keys, customers, hosters and prices now, instead of within a second. */
   readonly noticeChanges: () => Promise<void>
   /** From now on `/readyz` answers 503, so that load balancers choose another node. Requests are still served. */
@@ -58,11 +62,12 @@ export async function compose(input: ComposeInput): Promise<App> {
   await using started = new AsyncDisposableStack()
   const context = createComposeContext(input, started)
   const database = createDatabase(context)
+  const settings = await startSettings(context, database)
   const money = await startMoney(context, database)
   const limits = createLimits(context, database, money)
   const supply = await startSupply(context, database, money)
   await startLearned(context, database, money, supply)
-  const callers = startCallers(context, database, supply)
+  const callers = startCallers(context, database, supply, settings)
   const addressOf = (request: FastifyRequest) => clientTrace(context.config, request).address
   const peopleMail = createPeopleMailParts(context, database)
   const marketplace = startMarketplace(context, { database, supply, callers, peopleMail, addressOf })
@@ -79,6 +84,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   await startBackgroundWork(context, { database, alerts, payments, payouts, marketplace, audits, service })
   const trust = createTrust(context, database, supply, addressOf)
   const operator = createOperator(context, {
+    settings,
     database,
     supply,
     callers,
@@ -128,6 +134,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       tokenizer()
     },
     setOffers: supply.catalog.setConfigured,
+    setFile: settings.setFile,
     noticeChanges: () => callers.changes.poll(),
     announceClose: () => inFlight.announceClose(),
     async close({ drainMs, signal, onDrained }) {

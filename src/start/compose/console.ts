@@ -88,7 +88,8 @@ export function createConsole(
     endAlerts: disableRulesOf,
   })
   const linkEntry = createLinkEntry({ pool: desk, clock, check, joinHoster: addHosterMember, proveAddress })
-  const { signUp: mode, creditsPerNetworkPerDay, creditsPerRegionPercent, creditsPerDay } = config.accounts
+  const { accounts } = config
+  const { signUp: mode } = accounts
   const members = createMembers({
     pool: desk,
     clock,
@@ -102,9 +103,15 @@ export function createConsole(
     mail,
     mode,
     caps: {
-      perNetwork: creditsPerNetworkPerDay,
-      perRegion: Math.ceil((creditsPerDay * creditsPerRegionPercent) / 100),
-      perDay: creditsPerDay,
+      get perNetwork() {
+        return accounts.creditsPerNetworkPerDay
+      },
+      get perRegion() {
+        return Math.ceil((accounts.creditsPerDay * accounts.creditsPerRegionPercent) / 100)
+      },
+      get perDay() {
+        return accounts.creditsPerDay
+      },
     },
     openCustomer: (sql, email, open) => claimCustomer(sql, config, email, open),
     proveAddress,
@@ -168,7 +175,9 @@ export function createConsole(
       }),
       ...requestSharingEndpoints({ sharing: createRequestSharing({ pool: desk, lookups }), ...shared }),
       status({
-        isPublic: config.status.isPublic,
+        get isPublic() {
+          return config.status.isPublic
+        },
         async isSignedIn({ raw }) {
           const token = cookie.read(raw.rawHeaders)
           return token !== undefined && (await people.find(token, null)) !== undefined

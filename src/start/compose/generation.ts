@@ -156,12 +156,18 @@ function createChat(context: ComposeContext, parts: GenerationParts, { noteWork 
       windows,
       clock,
       measureText,
-      defaultMaxTokens: config.models.defaultMaxTokens,
-      creditWaitMs: config.limits.creditWaitMs,
+      get defaultMaxTokens() {
+        return config.models.defaultMaxTokens
+      },
+      get creditWaitMs() {
+        return config.limits.creditWaitMs
+      },
     },
     measureText,
     route: {
-      cloudCompetes: config.routing.cloudCompetes,
+      get cloudCompetes() {
+        return config.routing.cloudCompetes
+      },
       priceLimits: config.routing.priceLimits,
       newcomer: newcomers.standing,
       auto: createAutoChoice(context),
@@ -172,7 +178,9 @@ function createChat(context: ComposeContext, parts: GenerationParts, { noteWork 
       upstream,
       health,
       clock,
-      attemptsMax: config.routing.attemptsMax,
+      get attemptsMax() {
+        return config.routing.attemptsMax
+      },
       retryBudget: createRetryBudget({ clock }),
       pseudonymise: createPseudonyms(deriveKey(masterKey, 'pseudonyms for hosters')),
       noteWork,

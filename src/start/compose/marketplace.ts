@@ -15,6 +15,7 @@ import { createHosterService } from '../../market/marketplace/hoster-service.ts'
 import type { MarketplaceJobs } from '../../market/marketplace/marketplace-jobs.ts'
 import { enqueueDueProbes, probeModels } from '../../market/marketplace/probe-models.ts'
 import { publicHosters } from '../../market/marketplace/public-hosters.ts'
+import type { ManifestRules } from '../../market/marketplace/put-manifest.ts'
 import { type OfferMarket, showOffers } from '../../market/marketplace/show-offers.ts'
 import { showStatus } from '../../market/marketplace/show-status.ts'
 import { showTraffic } from '../../market/marketplace/traffic.ts'
@@ -68,24 +69,48 @@ export function startMarketplace(
     onAccessChange: listener => changes.onChange('access', listener),
   })
   started.defer(() => authenticator.close())
-  const { allowPrivateUrls, applications, approval, priceRules } = config.hosters
-  const rules = { ...priceRules, isOwnModel }
+  const { hosters, platform, routing } = config
+  const { allowPrivateUrls, priceRules } = hosters
+  const rules: ManifestRules = {
+    isOwnModel,
+    get max() {
+      return priceRules.max
+    },
+    get changeIntervalMs() {
+      return priceRules.changeIntervalMs
+    },
+    get risePercent() {
+      return priceRules.risePercent
+    },
+    get riseNoticeMs() {
+      return priceRules.riseNoticeMs
+    },
+  }
   const service = createHosterService({
     pool,
     deskPool,
     clock,
     rules,
     server: { masterKey, allowPrivateUrls },
-    shareBps: config.platform.hosterShareBps,
-    acceptsApplications: applications === 'open',
+    get shareBps() {
+      return platform.hosterShareBps
+    },
+    get acceptsApplications() {
+      return hosters.applications === 'open'
+    },
   })
-  const { hosterShareBps: shareBps } = config.platform
-  const invites = createHosterInvites({ invitations, server: { masterKey, allowPrivateUrls }, shareBps })
+  const invites = createHosterInvites({
+    invitations,
+    server: { masterKey, allowPrivateUrls },
+    shareBps: () => platform.hosterShareBps,
+  })
   const verify = {
     pool,
     clock,
     rules,
-    approvesAutomatically: approval === 'automatic',
+    get approvesAutomatically() {
+      return hosters.approval === 'automatic'
+    },
     endpointOf: (hosterId: string) =>
       readHosterEndpoint(pool, hosterId, { masterKey, allowPrivateHosters: allowPrivateUrls }),
     get: ({ baseUrl, apiKey, egress }, path) =>
@@ -117,13 +142,14 @@ export function startMarketplace(
       return { status: exchange.head.status, text: exchange.text }
     },
   } satisfies Parameters<typeof verifyHoster>[0]
-  const { cloudCompetes, priceLimits } = config.routing
   const market: OfferMarket = {
     rules,
-    cloudCompetes,
+    get cloudCompetes() {
+      return routing.cloudCompetes
+    },
     ranking: {
       costPicos: expectedCostPicos,
-      shares: pool => balancedShares(pool, priceLimits.balancedPercent),
+      shares: pool => balancedShares(pool, routing.priceLimits.balancedPercent),
     },
     competitors: (modelId, hosterId) =>
       catalog
@@ -135,7 +161,7 @@ export function startMarketplace(
           provider: kind,
           price,
           trust: kind === 'hoster' ? shownTrust : 1,
-          isLast: kind === 'cloud' && !cloudCompetes,
+          isLast: kind === 'cloud' && !routing.cloudCompetes,
         })),
   }
   const shared = {

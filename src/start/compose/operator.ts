@@ -8,6 +8,7 @@ import { createAlarmWatch } from '../../operator/alarms/alarm-watch.ts'
 import { createOperatorConfig } from '../../operator/operator-config.ts'
 import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
 import { createOperatorKeys, type OperatorKeys } from '../../operator/operator-keys.ts'
+import { createOperatorSettings } from '../../operator/operator-settings.ts'
 import { createOverviewWatch } from '../../operator/overview-watch.ts'
 import { createPaymentService } from '../../operator/payments.ts'
 import { createPayoutService } from '../../operator/payouts.ts'
@@ -16,6 +17,7 @@ import { createOperatorPriceGroups } from '../../operator/price-groups.ts'
 import { createOperatorProviders } from '../../operator/providers.ts'
 import { baseUrlOf } from '../config/base-url.ts'
 import { limitsOfTier } from '../config/config.ts'
+import { createSettingsRules } from '../config/managed-settings.ts'
 import { readEndpoint } from '../config/read-endpoint.ts'
 import type { Alerts } from './alerts.ts'
 import type { Callers } from './callers.ts'
@@ -26,6 +28,7 @@ import { pageUrl } from './page-url.ts'
 import type { PaymentParts } from './payments.ts'
 import type { PayoutParts } from './payouts.ts'
 import type { PeopleMailParts } from './people-mail.ts'
+import type { Settings } from './settings.ts'
 import { shownSettings } from './shown-settings.ts'
 import type { Supply } from './supply.ts'
 import type { Trust } from './trust.ts'
@@ -38,6 +41,7 @@ export interface Operator {
 }
 
 interface OperatorParts {
+  readonly settings: Settings
   readonly database: Database
   readonly supply: Supply
   readonly callers: Callers
@@ -60,7 +64,9 @@ export function startAlarmWatch(
     pool: general,
     readAlarms: async () => (await operator.overview()).alarms,
     notices,
-    sendsMail: config.alarms.mail,
+    get sendsMail() {
+      return config.alarms.mail
+    },
     baseUrl: () => baseUrlOf(config),
     scheduler,
     log,
@@ -74,6 +80,7 @@ export function startAlarmWatch(
 export function createOperator(
   context: ComposeContext,
   {
+    settings,
     database: { general, desk: deskPool, deskLookups },
     supply,
     callers,
@@ -93,19 +100,25 @@ export function createOperator(
     evidence,
     clock,
     offers: () => catalog.current().offers,
-    tiers: { limitsOf: tier => limitsOfTier(config, tier), names: Object.keys(config.accountTiers) },
+    tiers: { limitsOf: tier => limitsOfTier(config, tier), names: () => Object.keys(config.accountTiers) },
     signup: config.signup,
     alarmRules: {
-      promotionDayNanos: config.payouts.promotion.dayNanos,
-      backupDays: config.alarms.backupDays,
+      get promotionDayNanos() {
+        return config.payouts.promotion.dayNanos
+      },
+      get backupDays() {
+        return config.alarms.backupDays
+      },
       isEmbedded: config.databaseUrl === null,
       providers: drivers.flatMap(({ name, provider }) =>
         provider === null ? [] : [{ name, hasWebhook: provider.webhook !== null }],
       ),
     },
     version,
-    settings: shownSettings(config),
-    showsServerNames: config.status.showsNames,
+    settings: () => shownSettings(config),
+    get showsServerNames() {
+      return config.status.showsNames
+    },
     invitations,
   })
   const { overviewIntervalMs: everyMs } = timeouts
@@ -159,6 +172,12 @@ export function createOperator(
       noticeChanges: () => callers.changes.poll(),
     }),
     config: createOperatorConfig({ pool: deskPool, reloadConfig: context.reloadConfig ?? withoutFile }),
+    settings: createOperatorSettings({
+      sql: reportSql(general),
+      pool: deskPool,
+      rules: createSettingsRules(settings.file),
+      noticeChanges: () => callers.changes.poll(),
+    }),
     hosterInvites,
     urlFor: pageUrl(config.server.publicBaseUrl),
     watch,

@@ -30,12 +30,18 @@ export function createPaymentParts(
   payouts: PayoutParts,
   addressOf: (request: FastifyRequest) => string,
 ): PaymentParts {
-  const { topUpMinNanos, topUpMaxNanos } = config.payments
   const drivers = createDrivers(config.payments satisfies Required<DriverSettings>, () => baseUrlOf(config))
   const sync = createPaymentSync({ pool: desk, clock, drivers, evidence, log })
   const mailer = config.smtp.host === null ? null : createMailer(config.smtp, log).send
   const people = createPeopleMail({ send: mailer, baseUrl: () => baseUrlOf(config) })
-  const limits = { minNanos: topUpMinNanos, maxNanos: topUpMaxNanos }
+  const limits = {
+    get minNanos() {
+      return config.payments.topUpMinNanos
+    },
+    get maxNanos() {
+      return config.payments.topUpMaxNanos
+    },
+  }
   const autoTopUps = createAutoTopUps({
     pool: desk,
     clock,

@@ -3,7 +3,6 @@ import { normalize, resolve } from 'node:path'
 import type * as z from 'zod'
 import { type AutoSettings, taskClasses } from '../../base/domain/auto-table.ts'
 import type { AccountLimits } from '../../base/domain/caller.ts'
-import { HOUR_MS, MINUTE_MS } from '../../base/domain/durations.ts'
 import type { Nanos, TokenPrice } from '../../base/domain/money.ts'
 import type { ProviderKind } from '../../base/domain/offer.ts'
 import type { OwnCanary } from '../../base/domain/own-canary.ts'
@@ -20,6 +19,7 @@ import { readCanaries } from './read-canaries.ts'
 import { readCorpus } from './read-corpus.ts'
 import { readSettings } from './read-settings.ts'
 import { type ConfigProblem, readYaml, withPlainNumbers } from './read-yaml.ts'
+import { priceOf, runTimeSettings } from './run-time-settings.ts'
 import {
   type CloudKeyName,
   cloudKeyNames,
@@ -274,6 +274,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   if (environment === undefined || settings === undefined || auto === undefined || problems.length > 0)
     throw new ConfigError(problems)
   const providers = readProviders(settings.payments)
+  const live = runTimeSettings(settings)
   return deeplyFrozen({
     configFile: text === undefined ? null : resolve(cwd, path),
     written: withPlainNumbers(readYaml(text ?? '', path, env).value ?? {}) as JsonObject,
@@ -302,23 +303,12 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       memoryBudgetBytes: settings.server.memory_budget_bytes ?? null,
       pingSeconds: settings.server.ping_seconds,
     },
-    limits: { creditWaitMs: settings.limits.wait_for_credit_ms },
-    accountTiers: Object.fromEntries(
-      Object.entries(settings.account_tiers).map(([name, tier]) => [
-        name,
-        {
-          requestsPerMinute: tier.requests_per_minute,
-          requestsPerDay: tier.requests_per_day,
-          dailySpendCapNanos: tier.daily_spend_cap_usd,
-        },
-      ]),
-    ),
-    signup: { creditNanos: settings.signup.credit_usd, tier: settings.signup.tier },
+    limits: live.limits,
+    accountTiers: live.accountTiers,
+    signup: live.signup,
     accounts: {
       signUp: settings.accounts.sign_up,
-      creditsPerNetworkPerDay: settings.accounts.credits_per_network_per_day,
-      creditsPerRegionPercent: settings.accounts.credits_per_region_percent,
-      creditsPerDay: settings.accounts.credits_per_day,
+      ...live.accounts,
       oidc: settings.accounts.oidc.map(({ id, name, issuer, client_id, client_secret, scopes }) => ({
         id,
         name,
@@ -329,25 +319,16 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       })),
     },
     payments: {
-      topUpMinNanos: settings.payments.min_usd,
-      topUpMaxNanos: settings.payments.max_usd,
+      ...live.payments,
       instructions: settings.payments.manual.instructions ?? null,
       ...providers,
     },
     payouts: {
-      holdDays: settings.payouts.hold_days,
-      minNanos: settings.payouts.min_usd,
-      promotion: {
-        holdDays: settings.payouts.promotion_hold_days,
-        hosterDayNanos: settings.payouts.promotion_hoster_day_usd,
-        needsPayers: settings.payouts.promotion_needs_payers,
-        dayNanos: settings.payouts.promotion_day_usd,
-      },
-      accountWaitHours: settings.payouts.account_wait_hours,
+      ...live.payouts,
       ...payoutOptions(settings.payouts, providers),
     },
-    platform: { hosterShareBps: 10_000 - settings.platform.fee_percent },
-    models: { defaultMaxTokens: settings.models.default_max_tokens },
+    platform: live.platform,
+    models: live.models,
     demo: {
       enabled: settings.demo.enabled,
       tokensPerSecond: settings.demo.tokens_per_second,
@@ -373,42 +354,16 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       canaries,
       corpus,
     },
-    routing: {
-      cloudCompetes: settings.routing.cloud_competes,
-      priceLimits: {
-        balancedPercent: settings.routing.balanced_price_percent,
-        fastestPercent: settings.routing.fastest_price_percent,
-        localPercent: settings.routing.local_price_percent,
-      },
-      attemptsMax: settings.routing.attempts_max,
-      auto,
-      newcomers: {
-        successes: settings.routing.newcomers.successes,
-        payers: settings.routing.newcomers.payers,
-        inFlight: settings.routing.newcomers.in_flight,
-        nanosPerDay: settings.routing.newcomers.usd_per_day,
-      },
-    },
-    hosters: {
-      allowPrivateUrls: settings.hosters.allow_private_urls,
-      applications: settings.hosters.applications,
-      approval: settings.hosters.approval,
-      priceRules: {
-        max: priceOf(settings.hosters.max_price_per_million_usd),
-        changeIntervalMs: settings.hosters.price_change_minutes * MINUTE_MS,
-        risePercent: settings.hosters.price_rise_percent,
-        riseNoticeMs: settings.hosters.price_rise_notice_hours * HOUR_MS,
-      },
-    },
+    routing: { ...live.routing, auto },
+    hosters: { allowPrivateUrls: settings.hosters.allow_private_urls, ...live.hosters },
     alerts: { allowPrivateUrls: settings.alerts.allow_private_urls },
     alarms: {
-      mail: settings.alarms.mail,
+      ...live.alarms,
       webhookUrl: settings.alarms.webhook_url ?? null,
       webhookSecret: settings.alarms.webhook_secret ?? null,
-      backupDays: settings.alarms.backup_days,
     },
     security: { contact: settings.security.contact ?? null },
-    status: { isPublic: settings.status.public, showsNames: settings.status.server_names },
+    status: live.status,
     smtp: {
       host: settings.smtp.host ?? null,
       port: settings.smtp.port,
@@ -504,10 +459,6 @@ function readFileText(path: string, explicit: boolean, problems: ConfigProblem[]
     problems.push({ where: path, line: null, key: null, message: what })
     return undefined
   }
-}
-
-function priceOf(prices: { input: bigint; output: bigint }): TokenPrice {
-  return { inputPicoPerToken: prices.input, outputPicoPerToken: prices.output }
 }
 
 function problemText({ where, line, column, key, message }: ConfigProblem): string {

@@ -5,6 +5,7 @@ import { SupplyError } from '../../base/domain/supply-error.ts'
 import type { JsonObject } from '../../base/runtime/json-object.ts'
 import { ConfigError } from './config.ts'
 import { configuredOffers } from './configured-offers.ts'
+import { managedPartOf } from './managed-settings.ts'
 import { readSettings } from './read-settings.ts'
 import { type ConfigProblem, readYaml, withPlainNumbers } from './read-yaml.ts'
 
@@ -14,7 +15,7 @@ import { type ConfigProblem, readYaml, withPlainNumbers } from './read-yaml.ts'
  */
 export function readEndpoint(entry: JsonObject): readonly Offer[] {
   const { google_service_account: account } = entry
-  // Text of a browser must not name a file of this machine. `readProviderFile` reads those of files.
+  // Text of a browser must not name a file of this machine. `readManagedFile` reads those of files.
   if (typeof account === 'string' && !account.trim().startsWith('{'))
     throw new SupplyError('invalid_value', 'google_service_account must be the JSON of the key of a service account.')
   const problems: ConfigProblem[] = []
@@ -38,20 +39,26 @@ export interface DeclaredProvider {
   readonly secrets: ProviderSecrets
 }
 
+/** What a YAML file says of what operators manage. */
+export interface ManagedFile extends ReturnType<typeof managedPartOf> {
+  readonly providers: readonly DeclaredProvider[]
+}
+
 /**
- * Reads the `endpoints` of a YAML file, with `${NAME}` from the environment. Other settings of the file are checked and
- * not used. Throws ConfigError with every problem and its line.
+ * Reads what operators manage from a YAML file, with `${NAME}` from the environment. Throws ConfigError with every problem and its
+ * line.
  */
-export function readProviderFile(
+export function readManagedFile(
   text: string,
   where: string,
   env: Readonly<Record<string, string | undefined>> = process.env,
-): DeclaredProvider[] {
+): ManagedFile {
   const problems: ConfigProblem[] = []
   readSettings(text, where, env, problems)
   if (problems.length > 0) throw new ConfigError(problems)
-  const declared = declaredProviders(withPlainNumbers(readYaml(text, where, env).value ?? {}) as JsonObject)
-  return declared.map(provider => ({ ...provider, secrets: withKeyFile(provider.secrets) }))
+  const written = withPlainNumbers(readYaml(text, where, env).value ?? {}) as JsonObject
+  const providers = declaredProviders(written).map(each => ({ ...each, secrets: withKeyFile(each.secrets) }))
+  return { ...managedPartOf(written), providers }
 }
 
 /** Returns the `endpoints` of a configuration that is valid. */

@@ -178,7 +178,8 @@ function keysAt(path: readonly PropertyKey[]): string[] {
   return schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
 }
 
-function schemaAt(path: readonly PropertyKey[]): z.core.$ZodType | undefined {
+/** Returns the schema of a key, with its default. */
+export function schemaAt(path: readonly PropertyKey[]): z.core.$ZodType | undefined {
   return path.reduce<z.core.$ZodType | undefined>((schema, step) => {
     const outer = unwrapped(schema)
     if (outer instanceof z.ZodArray) return outer.element

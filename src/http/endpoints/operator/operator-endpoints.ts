@@ -5,6 +5,7 @@ import type { TrustService } from '../../../market/trust/trust-service.ts'
 import type { OperatorConfigService } from '../../../operator/operator-config.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import type { OperatorKeys } from '../../../operator/operator-keys.ts'
+import type { OperatorSettingsService } from '../../../operator/operator-settings.ts'
 import type { OverviewWatch } from '../../../operator/overview-watch.ts'
 import type { PaymentService } from '../../../operator/payments.ts'
 import type { PayoutService } from '../../../operator/payouts.ts'
@@ -25,6 +26,7 @@ import { operatorPayoutEndpoints } from './payouts.ts'
 import { operatorPeopleEndpoints } from './people.ts'
 import { operatorPriceGroupEndpoints } from './price-groups.ts'
 import { operatorProviderEndpoints } from './providers.ts'
+import { operatorSettingsEndpoints } from './settings.ts'
 import { operatorSupplyEndpoints } from './supply.ts'
 import { operatorTrustEndpoints } from './trust.ts'
 import { operatorUsageEndpoints } from './usage.ts'
@@ -42,6 +44,7 @@ export function operatorEndpoints(
     readonly providers: OperatorProviderService
     readonly prices: OperatorPriceGroups
     readonly config: OperatorConfigService
+    readonly settings: OperatorSettingsService
     readonly hosterInvites: HosterInvites
     readonly urlFor: (request: FastifyRequest, path: string) => string
     readonly clock: Clock
@@ -61,6 +64,7 @@ export function operatorEndpoints(
     ...operatorProviderEndpoints(deps),
     ...operatorPriceGroupEndpoints(deps),
     ...operatorConfigEndpoints(deps),
+    ...operatorSettingsEndpoints(deps),
     ...operatorHosterInviteEndpoints(deps),
     ...operatorTrustEndpoints(deps),
     ...operatorInstallationEndpoints(deps),

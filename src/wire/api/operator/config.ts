@@ -8,7 +8,7 @@ export const reloadedConfig = z
     file: z.string().nullable().describe('The path of the file. Null: there is none, so the defaults apply.'),
     changes: z
       .array(z.object({ path: z.string(), before: z.unknown(), after: z.unknown() }))
-      .describe('What differs since the file was last read, of its endpoints and without their keys.'),
+      .describe('What differs since the file was last read and needs no restart, without keys.'),
     keys_replaced: z.array(z.string()).describe('The endpoints with other keys.'),
     needs_restart: z.array(z.string()).describe('Other settings that differ from those at the start.'),
   })

@@ -1,0 +1,54 @@
+import { readSettingsVersion } from '../../operator/settings-versions.ts'
+import { type Config, ConfigError } from '../config/config.ts'
+import { withManaged } from '../config/managed-settings.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Database } from './database.ts'
+
+/** The settings that operators manage, as this node uses them. */
+export interface Settings {
+  /** The file of this node. */
+  readonly file: () => Pick<Config, 'written'>
+  /** Reads what operators manage. Rejects when the database is unavailable. */
+  refresh(): Promise<void>
+  /** Uses another file. */
+  setFile(file: Pick<Config, 'written'>): void
+  /** Calls `listener` after each change. */
+  onChange(listener: () => void): () => void
+}
+
+/** Loads them once; `startCallers` refreshes them when they change. */
+export async function startSettings(
+  { config, useSettings, log }: ComposeContext,
+  { general }: Pick<Database, 'general'>,
+): Promise<Settings> {
+  let file: Pick<Config, 'written'> = { written: config.written }
+  let managed = await readSettingsVersion(general)
+  const listeners = new Set<() => void>()
+  const apply = () => {
+    try {
+      useSettings(withManaged(managed.settings, file))
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      // Such as a tier that the file of this node does not have. The other nodes may use it.
+      log.error({ version: managed.version, problems: error.problems }, `settings are not used: ${error.message}`)
+      return
+    }
+    for (const listener of listeners) listener()
+  }
+  if (managed.version > 0) apply()
+  return {
+    file: () => file,
+    async refresh() {
+      managed = await readSettingsVersion(general)
+      apply()
+    },
+    setFile(changed) {
+      file = changed
+      apply()
+    },
+    onChange(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+  }
+}
