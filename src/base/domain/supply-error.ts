@@ -7,7 +7,7 @@ export type SupplyErrorCode =
   | 'unreadable_key'
   | 'unreachable'
 
-/** A refusal of an operator's change to the supply, or of a stored secret that cannot be opened. The message says what is wrong and what to do. */
+/** A refusal of an operator's change to the supply, or of a server whose stored key cannot be opened. The message says what is wrong and what to do. */
 export class SupplyError extends Error {
   readonly code: SupplyErrorCode
 

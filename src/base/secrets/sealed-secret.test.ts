@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { openSecret, type SecretOwner, sealSecret } from './sealed-secret.ts'
+import { openSecret, type SecretOwner, sealSecret, UnreadableSecret } from './sealed-secret.ts'
 
 const key = randomBytes(32)
 const owner: SecretOwner = { ownerId: '00000000-0000-4000-8000-00000000000a', purpose: 'upstream_key' }
@@ -26,6 +26,14 @@ test('another master key, a changed byte anywhere, or a cut record does not open
     expect(() => openSecret(key, changed, owner)).toThrow('cannot be decrypted')
     expect(() => openSecret(key, sealed.subarray(0, at), owner)).toThrow('cannot be decrypted')
   }
+})
+
+test('the error names the secret that cannot be opened', () => {
+  const named = (purpose: SecretOwner['purpose']) => new UnreadableSecret({ ownerId: 'x', purpose }).message
+  expect(named('totp')).toBe(
+    'The secret of the authenticator app of person x cannot be decrypted with this master key. Restore the master key it was encrypted with, or let the person sign in with a recovery code and add the app again.',
+  )
+  expect(named('stored_answer')).toBe('The stored answer of request x cannot be decrypted with this master key.')
 })
 
 test('sealing a secret twice gives different records', () => {

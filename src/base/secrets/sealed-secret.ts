@@ -1,5 +1,4 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
-import { SupplyError } from '../domain/supply-error.ts'
 
 /** The owner and purpose of a secret. A sealed record opens only with the same two. */
 export interface SecretOwner {
@@ -29,12 +28,12 @@ export function sealSecret(masterKey: Buffer, secret: string, owner: SecretOwner
 }
 
 /**
- * Opens a record of `sealSecret`. Throws SupplyError `unreadable_key` for another master key, another owner
- * or a changed byte.
+ * Opens a record of `sealSecret`. Throws UnreadableSecret for another master key, another owner or a changed
+ * byte.
  */
 export function openSecret(masterKey: Buffer, sealed: Buffer, owner: SecretOwner): string {
   const version = sealed[0]
-  if (version !== KEY_VERSION || sealed.length < HEADER_BYTES) throw unreadable(owner)
+  if (version !== KEY_VERSION || sealed.length < HEADER_BYTES) throw new UnreadableSecret(owner)
   const nonce = sealed.subarray(1, 1 + NONCE_BYTES)
   const tag = sealed.subarray(1 + NONCE_BYTES, HEADER_BYTES)
   const decipher = createDecipheriv('aes-256-gcm', masterKey, nonce, { authTagLength: TAG_BYTES })
@@ -43,7 +42,7 @@ export function openSecret(masterKey: Buffer, sealed: Buffer, owner: SecretOwner
   try {
     return decipher.update(sealed.subarray(HEADER_BYTES), undefined, 'utf8') + decipher.final('utf8')
   } catch {
-    throw unreadable(owner)
+    throw new UnreadableSecret(owner)
   }
 }
 
@@ -57,27 +56,26 @@ function associatedData(version: number, { ownerId, purpose }: SecretOwner): Buf
   return Buffer.from(`${version}:${ownerId}:${purpose}`, 'utf8')
 }
 
-function unreadable({ ownerId, purpose }: SecretOwner): SupplyError {
-  if (purpose === 'stored_answer') {
-    return new SupplyError(
-      'unreadable_key',
-      `The stored answer of request ${ownerId} cannot be decrypted with this master key.`,
-    )
+/** A stored secret that cannot be opened, as an operator may read it. */
+export class UnreadableSecret extends Error {
+  constructor({ ownerId, purpose }: SecretOwner) {
+    const [what, remedy] = secrets[purpose]
+    const restore = remedy === null ? '' : ` Restore the master key it was encrypted with, or ${remedy}.`
+    super(`${what} ${ownerId} cannot be decrypted with this master key.${restore}`)
+    this.name = 'UnreadableSecret'
   }
-  if (purpose === 'webhook_secret') {
-    return new SupplyError(
-      'unreadable_key',
-      `The webhook secret of alert rule ${ownerId} cannot be decrypted with this master key. Restore the master key it was encrypted with, or remove the rule and add it again.`,
-    )
-  }
-  if (purpose === 'provider_key') {
-    return new SupplyError(
-      'unreadable_key',
-      `The key of provider ${ownerId} cannot be decrypted with this master key. Restore the master key it was encrypted with, or replace the key of the provider.`,
-    )
-  }
-  return new SupplyError(
-    'unreadable_key',
-    `The upstream key of hoster ${ownerId} cannot be decrypted with this master key. Restore the master key it was encrypted with, or set the key of the hoster again.`,
-  )
+}
+
+/** What each secret is, and what helps without the former master key. Null: its reader does without it. */
+const secrets: Readonly<Record<SecretOwner['purpose'], readonly [what: string, remedy: string | null]>> = {
+  upstream_key: ['The upstream key of hoster', 'set the key of the hoster again'],
+  provider_key: ['The key of provider', 'replace the key of the provider'],
+  webhook_secret: ['The webhook secret of alert rule', 'remove the rule and add it again'],
+  totp: [
+    'The secret of the authenticator app of person',
+    'let the person sign in with a recovery code and add the app again',
+  ],
+  stored_answer: ['The stored answer of request', null],
+  operator_answer: ['The stored answer of operator key', null],
+  compaction: ['The compacted conversation of', null],
 }

@@ -1,4 +1,6 @@
+import type { Dialect } from '../../../base/domain/conversation.ts'
 import { standardQuirks } from '../../../base/domain/endpoint-defaults.ts'
+import type { UpstreamQuirks } from '../../../base/domain/offer.ts'
 import { readServiceAccount } from '../../../wire/credentials/read-service-account.ts'
 import { type CloudModel, type CloudPreset, type CloudPrices, cloudPresets } from './cloud-presets.ts'
 
@@ -14,9 +16,22 @@ export interface RegionalPreset {
   readonly hosts: RegExp
   /** The address to show while the environment is incomplete. */
   readonly exampleUrl: string
+  /** Which key its servers need. */
+  readonly secret: 'api_key' | 'google_service_account'
+  readonly dialect: UpstreamQuirks
+  readonly speaks?: readonly Dialect[]
+  /** Variables with which `preset` knows the models; null: they depend on the account. */
+  readonly exampleEnvironment: Environment | null
   /** Returns the cloud that the environment describes. Throws Error that says which variable is wrong and why. */
   preset(environment: Environment): CloudPreset
 }
+
+const azureDialect: UpstreamQuirks = { ...presetOf('openai').dialect, keyHeader: 'api-key' }
+const bedrockClaudeDialect: UpstreamQuirks = { ...standardQuirks, keyHeader: 'x-api-key' }
+const vertexDialect: UpstreamQuirks = { ...standardQuirks, hidesReasoning: true }
+
+/** The address that a preset builds of it is not used. */
+const exampleRegion: Environment = { AWS_REGION: 'us-east-1' }
 
 export const regionalPresets: readonly RegionalPreset[] = [
   {
@@ -24,6 +39,10 @@ export const regionalPresets: readonly RegionalPreset[] = [
     keyVariable: 'AZURE_OPENAI_API_KEY',
     hosts: /[.]azure[.](com|us)$/,
     exampleUrl: 'https://NAME.openai.azure.com/openai/v1',
+    secret: 'api_key',
+    dialect: azureDialect,
+    speaks: ['chat'],
+    exampleEnvironment: null,
     preset: azure,
   },
   {
@@ -31,6 +50,9 @@ export const regionalPresets: readonly RegionalPreset[] = [
     keyVariable: 'AWS_BEARER_TOKEN_BEDROCK',
     hosts: /^bedrock-runtime[.]/,
     exampleUrl: 'https://bedrock-runtime.REGION.amazonaws.com/openai/v1',
+    secret: 'api_key',
+    dialect: standardQuirks,
+    exampleEnvironment: exampleRegion,
     preset: bedrock,
   },
   {
@@ -38,6 +60,10 @@ export const regionalPresets: readonly RegionalPreset[] = [
     keyVariable: 'AWS_BEARER_TOKEN_BEDROCK',
     hosts: /^bedrock-mantle[.]/,
     exampleUrl: 'https://bedrock-mantle.REGION.api.aws/anthropic/v1',
+    secret: 'api_key',
+    dialect: bedrockClaudeDialect,
+    speaks: ['messages'],
+    exampleEnvironment: exampleRegion,
     preset: bedrockClaude,
   },
   {
@@ -46,6 +72,10 @@ export const regionalPresets: readonly RegionalPreset[] = [
     keyVariable: 'GOOGLE_VERTEX_LOCATION',
     hosts: /(^|[-.])aiplatform([.][\w-]+[.]rep)?[.]googleapis[.]com$/,
     exampleUrl: 'https://aiplatform.googleapis.com/v1/projects/PROJECT/locations/LOCATION',
+    secret: 'google_service_account',
+    dialect: vertexDialect,
+    speaks: ['gemini'],
+    exampleEnvironment: null,
     preset: vertex,
   },
 ]
@@ -54,7 +84,7 @@ const PREMIUM_PERCENT = 110
 
 /** Azure sells the models of OpenAI at the same prices, under the names of deployments. */
 function azure(environment: Environment): CloudPreset {
-  const { dialect, models } = presetOf('openai')
+  const { models } = presetOf('openai')
   const url = requireVariable(
     environment,
     'AZURE_OPENAI_ENDPOINT',
@@ -75,7 +105,7 @@ function azure(environment: Environment): CloudPreset {
     name: 'azure',
     keyVariable: 'AZURE_OPENAI_API_KEY',
     baseUrl: `${new URL(url).origin}/openai/v1`,
-    dialect: { ...dialect, keyHeader: 'api-key' },
+    dialect: azureDialect,
     models: deployments.map(([modelId, upstreamModel]) => {
       const model = models.find(each => each.modelId === modelId)
       if (model === undefined)
@@ -118,7 +148,7 @@ function bedrockClaude(environment: Environment): CloudPreset {
     name: 'bedrock-claude',
     keyVariable: 'AWS_BEARER_TOKEN_BEDROCK',
     baseUrl: `https://bedrock-mantle.${awsRegion(environment)}.api.aws/anthropic/v1`,
-    dialect: { ...standardQuirks, keyHeader: 'x-api-key' },
+    dialect: bedrockClaudeDialect,
     speaks: ['messages'],
     models: presetOf('anthropic')
       .models.filter(({ modelId }) => onMantle.has(modelId))
@@ -155,7 +185,7 @@ function vertex(environment: Environment): CloudPreset {
     keyVariable: 'GOOGLE_VERTEX_LOCATION',
     baseUrl: `https://${vertexHost(location)}/v1/projects/${project}/locations/${location}`,
     credential,
-    dialect: { ...standardQuirks, hidesReasoning: true },
+    dialect: vertexDialect,
     speaks: ['gemini'],
     models: location === 'global' ? models : models.map(withPremium),
   }

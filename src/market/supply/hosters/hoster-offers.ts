@@ -4,7 +4,7 @@ import { evenRatio, type MeterRatio } from '../../../base/domain/meter-ratio.ts'
 import type { Endpoint, Offer } from '../../../base/domain/offer.ts'
 import { offerPrice } from '../../../base/domain/price-list.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
-import { openSecret } from '../../../base/secrets/sealed-secret.ts'
+import { openSupplyKey } from '../open-supply-key.ts'
 import { checkHosterUrl } from './check-hoster.ts'
 import { hostedModel, PRICE_COLUMNS, type PriceRow, priceListOf } from './hosted-model.ts'
 import type { HosterTransport } from './hosters.ts'
@@ -113,7 +113,7 @@ function endpointOf(
   // Check again: private addresses may have been allowed when the hoster was added, and the pinned lookup
   // only checks host names, never literal addresses.
   if (row.transport === 'direct') checkHosterUrl(row.base_url, { allowPrivate: options.allowPrivateHosters })
-  const apiKey = row.key_sealed ? openSecret(options.masterKey, row.key_sealed, owner) : null
+  const apiKey = row.key_sealed ? openSupplyKey(options.masterKey, row.key_sealed, owner) : null
   return {
     endpointId: row.endpoint_id,
     kind: 'hoster',

@@ -44,14 +44,11 @@ const localTitles: Readonly<Record<string, string>> = {
   sglang: 'SGLang',
 }
 
-/** What regional presets read of the environment, to know their models. The address that they build of it is not used. */
-const exampleRegion = { AWS_REGION: 'us-east-1' }
-
 const weekdayNames = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
 
 /** The kinds of servers that an operator can choose from: clouds, local servers, and any other with OpenAI's API. */
 export const providerPresets: readonly ProviderPreset[] = [
-  ...cloudPresets.map(preset => cloudPreset(preset, preset.baseUrl)),
+  ...cloudPresets.map(preset => cloudPreset(preset, preset.baseUrl, 'api_key')),
   {
     id: 'xai',
     title: 'xAI',
@@ -60,24 +57,10 @@ export const providerPresets: readonly ProviderPreset[] = [
     libraryId: 'x-ai',
     models: [],
   },
-  ...regionalPresets.map(({ name, exampleUrl, preset }) => {
-    if (name.startsWith('bedrock')) return cloudPreset(preset(exampleRegion), exampleUrl)
-    const [title, libraryId] = titleOf(name)
-    const isVertex = name === 'vertex'
-    const { speaks, dialect } = isVertex
-      ? { speaks: ['gemini'], dialect: {} }
-      : {
-          speaks: ['chat'],
-          dialect: { max_tokens_field: 'max_completion_tokens', developer_to_system: false, tool_call_ids: 'short' },
-        }
-    return {
-      id: name,
-      title,
-      settings: { kind: 'cloud', base_url: exampleUrl, speaks, dialect },
-      secrets: [isVertex ? ('google_service_account' as const) : ('api_key' as const)],
-      libraryId,
-      models: [],
-    }
+  ...regionalPresets.map(regional => {
+    const { exampleEnvironment, exampleUrl, secret } = regional
+    const models = exampleEnvironment === null ? [] : regional.preset(exampleEnvironment).models
+    return cloudPreset({ ...regional, models }, exampleUrl, secret)
   }),
   ...commonLocalServers.flatMap(({ name, port }): ProviderPreset[] => {
     const title = localTitles[name]
@@ -110,14 +93,17 @@ function titleOf(name: string): readonly [title: string, libraryId: string] {
   return title
 }
 
-function cloudPreset(preset: CloudPreset, baseUrl: string): ProviderPreset {
-  const { name, dialect, speaks, models } = preset
+function cloudPreset(
+  { name, dialect, speaks, models }: Pick<CloudPreset, 'name' | 'dialect' | 'speaks' | 'models'>,
+  baseUrl: string,
+  secret: ProviderPreset['secrets'][number],
+): ProviderPreset {
   const [title, libraryId] = titleOf(name)
   return {
     id: name,
     title,
     settings: { kind: 'cloud', base_url: baseUrl, ...(speaks && { speaks }), dialect: dialectSettings(dialect) },
-    secrets: ['api_key'],
+    secrets: [secret],
     libraryId,
     models: models.map(model => modelSettings(model)),
   }

@@ -5,7 +5,8 @@ import type { Offer } from '../../../base/domain/offer.ts'
 import type { ProviderSecrets } from '../../../base/domain/provider-secrets.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
-import { openSecret, sealSecret } from '../../../base/secrets/sealed-secret.ts'
+import { sealSecret } from '../../../base/secrets/sealed-secret.ts'
+import { openSupplyKey } from '../open-supply-key.ts'
 
 /** A provider that operators manage at run time. */
 export interface Provider {
@@ -90,7 +91,7 @@ export function openProviderSecrets(
   { name, secretsSealed }: Pick<Provider, 'name' | 'secretsSealed'>,
 ): ProviderSecrets {
   if (secretsSealed === null) return {}
-  return JSON.parse(openSecret(masterKey, secretsSealed, ownerOf(name))) as ProviderSecrets
+  return JSON.parse(openSupplyKey(masterKey, secretsSealed, ownerOf(name))) as ProviderSecrets
 }
 
 const ownerOf = (name: string) => ({ ownerId: name, purpose: 'provider_key' }) as const
