@@ -197,9 +197,11 @@ export function changeArgument<T>(word: string, parse: (text: string) => T): (te
   }
 }
 
-/** Parses a whole number from 1 to 3,650. */
-export function positiveCountArgument(text: string): number {
-  const count = /^\d{1,4}$/.test(text) ? Number(text) : 0
-  if (count < 1 || count > 3_650) throw new InvalidArgumentError('It must be a whole number from 1 to 3650.')
-  return count
+/** Returns a parser of a whole number from 1 to `max`. */
+export function upToArgument(max: number): (text: string) => number {
+  return text => {
+    const count = /^\d{1,9}$/.test(text) ? Number(text) : 0
+    if (count < 1 || count > max) throw new InvalidArgumentError(`It must be a whole number from 1 to ${max}.`)
+    return count
+  }
 }

@@ -7,7 +7,7 @@ import { commandLine } from '../base/domain/acting.ts'
 import { DAY_MS } from '../base/domain/durations.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
 import { drawVoucherCode, listVouchers } from '../money/payments/vouchers.ts'
-import { amountArgument, positiveCountArgument, textArgument } from './arguments.ts'
+import { amountArgument, textArgument, upToArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure } from './failure.ts'
 import { timeText } from './output.ts'
@@ -20,6 +20,10 @@ export function voucherCommands(): Command {
 }
 
 const LISTED = 100
+/** All are made in one transaction. */
+const VOUCHERS_MAX = 3_650
+/** Ten years. */
+const DAYS_MAX = 3_650
 
 function make(): Command {
   return createCommand('make', 'Make vouchers and print their codes, which cannot be read again', [
@@ -27,8 +31,8 @@ function make(): Command {
     'voucher make 25 --paid --note "sold to Acme"',
   ])
     .argument('<usd>', 'credit of each voucher in USD', amountArgument)
-    .option('--count <n>', 'how many', positiveCountArgument, 1)
-    .option('--days <n>', 'days until they expire', positiveCountArgument, 365)
+    .option('--count <n>', 'how many', upToArgument(VOUCHERS_MAX), 1)
+    .option('--days <n>', 'days until they expire', upToArgument(DAYS_MAX), 365)
     .option('--note <text>', 'what they are for; not shown to customers', textArgument)
     .option('--paid', 'they are paid for; without it, their credit is promotion')
     .action(async (amountNanos: Nanos, options) => {

@@ -38,7 +38,8 @@ export async function gatherOffers(config: Config): Promise<GatheredOffers> {
   const detecting = detect.enabled ? detectLocal(local) : []
   const [declaredAtStart, locals] = await Promise.all([declaredOffers(config), detecting])
   let configured = declaredAtStart
-  const clouds = detect.enabled && detect.cloud ? detectClouds(detect.cloudKeys, declared) : []
+  // All of them: one that is declared now is offered when another configuration does not declare it.
+  const clouds = detect.enabled && detect.cloud ? detectClouds(detect.cloudKeys) : []
   const demo = config.demo.enabled ? await startDemo(config) : undefined
   let localOffers: readonly Offer[] = locals.flatMap(({ offers }) => offers)
   const all = () => [
@@ -52,7 +53,7 @@ export async function gatherOffers(config: Config): Promise<GatheredOffers> {
   let onChange: (offers: readonly Offer[]) => void = () => {}
   return {
     offers: all(),
-    findings: [...locals, ...clouds].map(({ finding }) => finding),
+    findings: [...locals, ...clouds.filter(({ finding }) => !declared.has(finding.name))].map(({ finding }) => finding),
     watch(log, listener) {
       onChange = listener
       if (!detect.enabled || detect.repeatSeconds === 0) return

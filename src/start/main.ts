@@ -11,7 +11,7 @@ import { startMetrics } from './start-metrics.ts'
  * Runs the gateway in this process until SIGTERM or SIGINT, then drains. Resolves when everything that it
  * started has stopped. Throws an Error with a message for the operator when it cannot start.
  *
- * @param readAgain reads the configuration anew; throws ConfigError
+ * @param readAgain reads the configuration again; throws ConfigError
  */
 export function main(config: Config, readAgain: () => Config): Promise<void> {
   return runUntilStopped(config, context => run(config, readAgain, context))

@@ -49,7 +49,7 @@ export interface Foundation extends AsyncDisposable {
 
 export interface PrepareOptions {
   readonly config: Config
-  /** Reads the configuration anew. Throws ConfigError. */
+  /** Reads the configuration again. Throws ConfigError. */
   readonly readAgain: () => Config
   readonly log: FastifyBaseLogger
   /** How many connections the nodes may open at the same time, see `connectionsNeeded`. */

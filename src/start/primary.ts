@@ -14,7 +14,7 @@ import { startWorkers } from './workers/start-workers.ts'
  * PostgreSQL, demo upstream, detection, first run and welcome text. Throws an Error with a message for the
  * operator when it cannot start, or when its workers cannot be kept alive.
  *
- * @param readAgain reads the configuration anew; throws ConfigError
+ * @param readAgain reads the configuration again; throws ConfigError
  */
 export function primary(config: Config, readAgain: () => Config): Promise<void> {
   return runUntilStopped(config, context => run(config, readAgain, context))

@@ -56,6 +56,8 @@ export interface ScriptedStripe {
   dispute(sessionId: string): string
   /** Moves the funds of the dispute back. */
   winDispute(sessionId: string): string
+  /** The currency in which Stripe takes its fees of payments: 'usd' unless the test changes it. */
+  balanceCurrency: string
   /** Charges of saved methods fail. */
   declineCharges(isDeclined: boolean): void
   /** Refunds fail from now on. */
@@ -379,7 +381,7 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
       latest_charge: {
         id: 'ch_1',
         receipt_url: 'https://receipt.stripe.test/1',
-        balance_transaction: { currency: 'usd', fee: 103 },
+        balance_transaction: { currency: stripe.balanceCurrency, fee: 103 },
       },
     }
   }
@@ -402,6 +404,7 @@ export async function startScriptedStripe(): Promise<ScriptedStripe> {
       return state.looks
     },
     brokenSessionId: null,
+    balanceCurrency: 'usd',
     onLook: null,
     pay(sessionId, more = {}) {
       const session = sessions.get(sessionId)!

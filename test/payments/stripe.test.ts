@@ -99,6 +99,22 @@ test('a checkout gives nothing until its event, and one credit for a doubled eve
   expect(rows).toEqual([{ account_tier: 'standard' }])
 })
 
+test('fees that Stripe takes in another currency are unknown, and do not replace those that are booked', async () => {
+  const someone = await payer()
+  const event = stripe.pay(someone.sessionId)
+  await send(event)
+  expect(await someone.review()).toMatchObject({ fee_usd: 1.03 })
+  stripe.balanceCurrency = 'eur'
+  try {
+    // It is asked again because of a new event.
+    await send(stripe.dispute(someone.sessionId))
+    expect(await someone.balance()).toBe(0n)
+    expect(await someone.review()).toMatchObject({ fee_usd: 1.03 })
+  } finally {
+    stripe.balanceCurrency = 'usd'
+  }
+})
+
 test('an event that could not be booked is booked when it is sent again', async () => {
   const someone = await payer()
   const event = stripe.pay(someone.sessionId)

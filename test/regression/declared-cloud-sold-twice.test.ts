@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import type { Offer } from '../../src/base/domain/offer.ts'
 import { loadConfig } from '../../src/start/config/config.ts'
 import { gatherOffers } from '../../src/start/gather-offers.ts'
 
@@ -23,6 +24,16 @@ endpoints:
     const supply = await gatherOffers(loadConfig({ env, cwd }))
     const clouds = supply.offers.filter(({ endpoint }) => endpoint.kind === 'cloud')
     expect(new Set(clouds.map(({ endpoint }) => endpoint.name))).toEqual(new Set(['mine', 'groq']))
+    expect(supply.findings.filter(({ kind }) => kind === 'cloud').map(({ name }) => name)).toEqual(['groq'])
+    // Another configuration that does not declare it offers the detected one.
+    let offered: readonly Offer[] = []
+    supply.watch({ info() {} }, offers => {
+      offered = offers
+    })
+    await writeFile(join(cwd, 'switchyard.yaml'), 'demo: { enabled: false }\n')
+    await supply.redeclare(loadConfig({ env, cwd }))
+    const now = offered.filter(({ endpoint }) => endpoint.kind === 'cloud')
+    expect(new Set(now.map(({ endpoint }) => endpoint.name))).toEqual(new Set(['openai', 'groq']))
     await supply.close()
   } finally {
     await rm(cwd, { recursive: true })

@@ -29,21 +29,31 @@ export async function acquireServerLock(
     held = false
   })
   await client.connect()
-  const { rows } = await client.query<{ locked: boolean }>('SELECT pg_try_advisory_lock($1) AS locked', [SERVER_LOCK])
-  if (!rows[0]?.locked) {
-    const holder = await findHolder(client)
-    await client.end()
-    throw new Error(
-      `Another Switchyard server${holder} already uses this data directory. Stop it first, or set SWITCHYARD_DATA to a separate directory for this server.`,
-    )
+  try {
+    await lock(client)
+  } catch (error) {
+    await end(client)
+    throw error
   }
   held = true
   return {
     async release() {
       held = false
-      await client.end().catch(() => {})
+      await end(client)
     },
   }
+}
+
+/** A connection that is broken already has released the lock, so a failure changes nothing. */
+const end = (client: pg.Client) => client.end().catch(() => {})
+
+async function lock(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ locked: boolean }>('SELECT pg_try_advisory_lock($1) AS locked', [SERVER_LOCK])
+  if (rows[0]?.locked) return
+  const holder = await findHolder(client)
+  throw new Error(
+    `Another Switchyard server${holder} already uses this data directory. Stop it first, or set SWITCHYARD_DATA to a separate directory for this server.`,
+  )
 }
 
 const SERVER_LOCK = 0x7379_7376

@@ -29,7 +29,12 @@ export async function lockStart(dataDir: string, log: DatabaseLog): Promise<File
     const isNew = !existsSync(path)
     // Long enough for a crash recovery that another process has started.
     const lock = await waitForFileLock(path, 'exclusive', 360_000)
-    if (isNew) giveToSameOwner(path)
+    try {
+      if (isNew) giveToSameOwner(path)
+    } catch (error) {
+      lock.release()
+      throw error
+    }
     return lock
   } catch (error) {
     // EACCES comes from our check that the lock is writable, ERR_SQLITE_ERROR from the attempt to take it.

@@ -6,8 +6,9 @@ export const dialects = ['chat', 'responses', 'messages', 'gemini', 'converse'] 
 export type Dialect = (typeof dialects)[number]
 
 /**
- * A request as every dialect can express it. It is made only when the client and the upstream speak different
- * dialects; otherwise the body passes through. Ids are opaque and never carry other data.
+ * A request as every dialect can express it. Chat and messages make it only for a server of another dialect, and pass the
+ * body through otherwise; responses and gemini make it when they parse a request, and write the bodies of gemini from it.
+ * Ids are opaque and never carry other data.
  */
 export interface Conversation {
   /** The instructions before the first turn. */

@@ -8,7 +8,7 @@ test('calls at once in a burst, and then once for all calls within the time', ()
     return () => {}
   }
   let calls = 0
-  const call = atMostEvery({ ms: 100, burst: 2 }, { after }, () => {
+  const call = atMostEvery({ intervalMs: 100, burst: 2 }, { after }, () => {
     calls++
   })
   const timePasses = () => timers.shift()?.()

@@ -1,11 +1,11 @@
 import type { Scheduler } from './scheduler.ts'
 
 /**
- * Returns a function that calls `work` at once, up to `burst` times. Each `ms` allow one more call. Calls beyond that
+ * Returns a function that calls `work` at once, up to `burst` times. Each `intervalMs` allow one more call. Calls beyond that
  * cause one together, as soon as one is allowed.
  */
 export function atMostEvery(
-  { ms, burst }: { readonly ms: number; readonly burst: number },
+  { intervalMs, burst }: { readonly intervalMs: number; readonly burst: number },
   scheduler: Pick<Scheduler, 'after'>,
   work: () => void,
 ): () => void {
@@ -15,7 +15,7 @@ export function atMostEvery(
   const refill = () => {
     if (isWaiting || allowed === burst) return
     isWaiting = true
-    scheduler.after(ms, () => {
+    scheduler.after(intervalMs, () => {
       isWaiting = false
       allowed++
       if (isWanted) run()

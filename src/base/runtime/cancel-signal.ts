@@ -11,7 +11,10 @@ export interface CancelSignal {
   removeEventListener(type: 'abort', listener: () => void): void
 }
 
-/** A signal together with its trigger. Listeners run once, in the order they were added. */
+/**
+ * A signal together with its trigger. Listeners run once, in the order they were added. Unlike those of an AbortSignal, a
+ * listener that an earlier one removes during `abort` still runs, and one that throws keeps the later ones from running.
+ */
 export class CancelSource implements CancelSignal {
   aborted = false
   reason: unknown = undefined

@@ -100,3 +100,17 @@ test('errors that are no outage are all logged, whatever the lines name', () => 
   for (const requestId of [1, 2]) log.error({ err: refused(), requestId, code: 'all_hosters_failed' }, 'request failed')
   expect(lines).toHaveLength(5)
 })
+
+test('the values of a message that has places for them are kept', () => {
+  const { log, lines } = createTestLog()
+  log.info({ part: 'x' }, '%s of %d', 'first', 2)
+  expect(lines).toMatchObject([{ part: 'x', msg: 'first of 2' }])
+})
+
+test('an error that is the cause of its own cause is written', () => {
+  const { log, lines } = createTestLog()
+  const error = new Error('outer')
+  error.cause = new Error('inner', { cause: error })
+  log.error({ err: error }, 'failed')
+  expect(lines).toMatchObject([{ err: { message: 'outer', cause: { message: 'inner', cause: { message: 'outer' } } } }])
+})

@@ -28,18 +28,18 @@ export function createLog(
       level,
       // Leave out pid and host: the service manager adds them.
       base: null,
-      serializers: { err: errorFields },
+      serializers: { err: error => errorFields(error) },
       // The fields of a library may have errors under any name, and JSON makes {} of an error.
       formatters: { log: fields => readableErrors(fields, NESTED_MAX) as Record<string, unknown> },
       hooks: {
         logMethod(args, method) {
-          const [fields, message] = args as unknown as [unknown, unknown]
+          const [fields, message, ...values] = args as unknown[]
           if (typeof fields !== 'object' || fields === null || typeof message !== 'string') {
             method.apply(this, args)
             return
           }
           const kept = withoutRepeated(fields as Record<string, unknown>, message)
-          if (kept !== undefined) method.apply(this, [kept, message])
+          if (kept !== undefined) method.apply(this, [kept, message, ...values] as unknown as Parameters<typeof method>)
         },
       },
     },
@@ -80,7 +80,7 @@ function standardError(): DestinationStream {
 }
 
 /** Picks the fields that explain an error: drivers attach whole connections to theirs, passwords included. */
-function errorFields(error: unknown): object {
+function errorFields(error: unknown, depth = CAUSES_MAX): object {
   if (!(error instanceof Error)) return typeof error === 'object' && error !== null ? error : { message: String(error) }
   const { name, message, stack, cause } = error
   const code = 'code' in error ? error.code : undefined
@@ -89,11 +89,15 @@ function errorFields(error: unknown): object {
     message,
     ...(code !== undefined && { code }),
     stack,
-    ...(cause !== undefined && { cause: errorFields(cause) }),
+    ...(cause !== undefined && depth > 0 && { cause: errorFields(cause, depth - 1) }),
     // A connection that fails at each address of a name has no other message.
-    ...(error instanceof AggregateError && { errors: error.errors.map(errorFields) }),
+    ...(error instanceof AggregateError &&
+      depth > 0 && { errors: error.errors.map(each => errorFields(each, depth - 1)) }),
   }
 }
+
+/** How many causes of an error are shown. An error may be the cause of its own cause. */
+const CAUSES_MAX = 5
 
 /** How deep errors are looked for in the fields of a line. */
 const NESTED_MAX = 3

@@ -16,9 +16,10 @@ export function memoryLimitBytes(processes: number): number {
 const USUAL_LIMIT = 1_024
 
 /** Returns how many descriptors (files and sockets) this process may open. Known on Linux only. */
-export function descriptorLimit(): number {
+export function descriptorLimit(path = '/proc/self/limits'): number {
   try {
-    const [, soft] = /^Max open files\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
+    const [, soft] = /^Max open files\s+(unlimited|\d+)/m.exec(readFileSync(path, 'utf8')) ?? []
+    if (soft === undefined) return USUAL_LIMIT
     return soft === 'unlimited' ? Number.POSITIVE_INFINITY : Number(soft)
   } catch {
     return USUAL_LIMIT

@@ -13,7 +13,11 @@ export class RatePool {
     this.#free = max
   }
 
-  /** Takes units. Returns how long their user must pause, in ms; 0 while there are enough. */
+  /**
+   * Takes units. Returns how long their user must pause, in ms; 0 while there are enough.
+   *
+   * @param nowMs of `performance.now()`, which the constructor reads itself
+   */
   take(units: number, nowMs: number): number {
     const refilled = ((nowMs - this.#sinceMs) * this.#perSecond) / 1_000
     this.#free = Math.min(this.#max, this.#free + refilled) - units

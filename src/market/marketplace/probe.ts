@@ -47,7 +47,7 @@ const chat: ProbeForm = {
   hasAnswer(body) {
     const message = firstOf(body.choices)?.message
     if (!isJsonObject(message)) return false
-    return [message.content, message.reasoning_content, message.reasoning].some(isText)
+    return [message.content, message.reasoning_content, message.reasoning].some(isContent)
   },
 }
 /** The first form that fits is used. */
@@ -79,6 +79,12 @@ const forms: readonly ProbeForm[] = [
 function firstOf(list: unknown): JsonObject | undefined {
   const first: unknown = Array.isArray(list) ? list[0] : undefined
   return isJsonObject(first) ? first : undefined
+}
+
+/** Whether it has text: a string, or a list of parts, which Mistral sends. */
+function isContent(value: unknown): boolean {
+  if (!Array.isArray(value)) return isText(value)
+  return value.some(part => isText(part) || (isJsonObject(part) && (isText(part.text) || isContent(part.thinking))))
 }
 
 function isText(value: unknown): boolean {

@@ -40,7 +40,7 @@ export function createCsvDriver(): PayoutDriver {
 
 const columns = ['reference', 'holder', 'account', 'amount', 'currency', 'hoster_id']
 
-/** Returns an account number without blanks, in upper case. Throws `invalid_value` unless it can be one. */
+/** Returns an account number without blanks and hyphens, in upper case. Throws `invalid_value` unless it can be one. */
 export function bankAccountOf(typed: string): string {
   const account = typed.toUpperCase().replace(/[\s-]/g, '')
   if (!/^[A-Z0-9]{4,34}$/.test(account)) {

@@ -211,7 +211,7 @@ function createAutoChoice({ config, log, clock }: ComposeContext): ChooseModels 
 
 const FAULTS_LOGGED_EVERY_MS = 60_000
 
-/** Passes each settlement to the metrics, the checks of reports and tiers, and the early-disconnect allowance. */
+/** Passes each settlement to the metrics, the charges of offers, the checks of reports and tiers, and the early-disconnect allowance. */
 function createSettlementListener(
   { clock, log }: ComposeContext,
   { service: { metrics }, limits: { earlyDisconnects }, supply: { charges } }: GenerationParts,

@@ -50,7 +50,7 @@ export interface Supply {
   readonly endpoints: readonly Endpoint[]
 }
 
-const REBUILDS = { ms: 100, burst: 50 }
+const REBUILDS = { intervalMs: 100, burst: 50 }
 
 /** Loads the catalog once; `startCallers` refreshes it when hosters or prices change. */
 export async function startSupply(context: ComposeContext, database: Database, { node }: Money): Promise<Supply> {

@@ -27,6 +27,6 @@ export function readUsdAmount(amount: number | string): Nanos | undefined {
   // below detects.
   const text = typeof amount === 'string' ? amount : /e/.test(String(amount)) ? amount.toFixed(9) : String(amount)
   const nanos = parseUsd(text)
-  const isWhole = typeof amount === 'string' || Number(text) === amount
-  return isWhole && nanos !== 0n ? nanos : undefined
+  const isExact = typeof amount === 'string' || Number(text) === amount
+  return isExact && nanos !== 0n ? nanos : undefined
 }

@@ -13,13 +13,14 @@ const listBounds: ReadonlyArray<readonly [field: string, max: number]> = [
   ['deny_hosters', bounds.hosters],
 ]
 
-/** Checks the fields of a body that `schema` names, in the order they were sent. Throws ApiError. */
+/** Checks the fields of a body that `schema` names: `model`, then the others in the order they were sent. Throws ApiError. */
 export function checkFields<Schema extends z.ZodObject>(schema: Schema, input: JsonObject): z.infer<Schema> {
   const shape = schema.shape as Record<string, z.ZodType>
   refuseManyKeys(input, '')
   for (const [field, max] of listBounds) refuseLongList(input[field], max, field)
-  for (const field of ['model', ...Object.keys(input)]) {
-    if (Object.hasOwn(shape, field)) checkValue(shape[field]!, input[field], field)
+  if (Object.hasOwn(shape, 'model')) checkValue(shape.model!, input.model, 'model')
+  for (const field of Object.keys(input)) {
+    if (field !== 'model' && Object.hasOwn(shape, field)) checkValue(shape[field]!, input[field], field)
   }
   return input as z.infer<Schema>
 }

@@ -15,7 +15,7 @@ export function readDataObject(text: string, { delimiters }: AnswerBounds): Json
 }
 
 const MIB = 1_048_576
-/** Parsing so many numbers takes about a quarter of a second: long answers are parsed in pieces. */
+/** Parsing so many numbers at once takes about a quarter of a second. Embeddings parse long answers in pieces. */
 const WHOLE_BYTES_MAX = 32 * MIB
 const BASE_BYTES = 262_144
 const BASE_DELIMITERS = 32_768

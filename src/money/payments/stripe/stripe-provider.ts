@@ -124,8 +124,8 @@ async function refund(
 }
 
 interface Taken extends ReportedReversal {
-  /** In the smallest unit of USD; 0 for refunds. */
-  readonly feeMinor: number
+  /** In the smallest unit of USD; 0 for refunds. Null: Stripe took it from a balance in another currency. */
+  readonly feeMinor: number | null
 }
 
 async function reversalsOf(client: StripeClient, intentId: string): Promise<Taken[]> {
@@ -149,7 +149,7 @@ async function reversalsOf(client: StripeClient, intentId: string): Promise<Take
       minor: hasWithdrawn(moves) ? amount : 0,
       reversal_id: null,
       reason: 'chargeback',
-      feeMinor: moves.reduce((sum, move) => sum + (move.currency === 'usd' ? move.fee : 0), 0),
+      feeMinor: sumOfFees(moves),
     })),
   ]
 }
@@ -206,14 +206,21 @@ type Facts = Pick<PaymentReport, 'failure' | 'receipt_url' | 'fee_nanos' | 'reve
 function factsOf(intent: Stripe.PaymentIntent | null, reversals: readonly Taken[]): Facts {
   const charge = intent?.latest_charge as Stripe.Charge | null | undefined
   const fees = charge?.balance_transaction as Stripe.BalanceTransaction | null | undefined
-  const feeMinor = reversals.reduce((sum, each) => sum + each.feeMinor, fees?.currency === 'usd' ? fees.fee : 0)
+  const feesMinor = [fees == null ? null : sumOfFees([fees]), ...reversals.map(each => each.feeMinor)]
   return {
     failure: intent?.last_payment_error?.message ?? null,
     receipt_url: charge?.receipt_url ?? null,
-    fee_nanos: fees == null ? null : String(BigInt(feeMinor) * 10_000_000n),
+    fee_nanos: feesMinor.includes(null)
+      ? null
+      : String(feesMinor.reduce((sum, fee) => sum + BigInt(fee!), 0n) * 10_000_000n),
     reversals: reversals.map(({ feeMinor: _, ...each }) => each),
     method: intent === null ? null : methodOf(intent),
   }
+}
+
+/** In the smallest unit of USD. Null when one of them is in another currency: the books are in USD. */
+function sumOfFees(moves: readonly Stripe.BalanceTransaction[]): number | null {
+  return moves.every(({ currency }) => currency === 'usd') ? moves.reduce((sum, { fee }) => sum + fee, 0) : null
 }
 
 /** The payment method, if the payer let Stripe keep it for later charges. */

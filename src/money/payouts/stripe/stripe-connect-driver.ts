@@ -110,8 +110,8 @@ async function readAccount(client: StripeClient, ref: string): Promise<Enrolment
   const banks = account.external_accounts
   // The same for a bank account wherever it is used.
   const fingerprints = (banks?.data ?? []).flatMap(({ fingerprint }) => fingerprint ?? [])
-  // A transfer to an account without a bank account waits at Stripe for the next one, of which nobody has heard. So it
-  // does if one of several is unknown here.
+  // Stripe keeps a transfer until the account has a bank account, and the gateway has not checked that later one. So all
+  // bank accounts must be known here.
   const areBanksKnown = fingerprints.length > 0 && fingerprints.length === banks?.data.length && banks.has_more !== true
   const isReady = account.capabilities?.transfers === 'active' && areBanksKnown
   return {
@@ -141,7 +141,7 @@ function isGone(error: unknown): boolean {
   return code === 'account_invalid' || code === 'resource_missing' || statusCode === 404
 }
 
-/** Throws for a reversal that cannot be: it would move more than the transfer. */
+/** Throws for amounts that are no safe integers, and for a negative reversal: it would pay more than the transfer. */
 function reportOf(transfer: Stripe.Transfer): PayoutReport {
   const { id, amount, currency, destination, livemode, amount_reversed, metadata } = transfer
   if (!Number.isSafeInteger(amount) || !Number.isSafeInteger(amount_reversed) || amount_reversed < 0)

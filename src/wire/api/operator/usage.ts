@@ -81,7 +81,7 @@ export const operatorUsage = z
           id: z
             .string()
             .describe(
-              'A provider, a model, a label, or the id of a customer, person or key. `none`: keys that no person made. `(none)`: requests without a label.',
+              'A provider, a model, a label, or the id of a customer, person or key. `none`: keys that no person made. `(none)`: requests without a label. `(others)`: those with labels beyond the first 200 of a day.',
             ),
           name: z.string().describe('For people: the address of a customer or person, the name of a key.'),
           customer_id: z.string().nullable().describe('Of a customer or key; null for others.'),

@@ -53,9 +53,8 @@ class ChatStreamEncoder implements StreamEncoder {
 
   /**
    * Returns an event with only an `error`, as OpenAI sends it. With `choices` in the same object, as OpenRouter sends
-   * it,
-   * @ai-sdk/openai up to version 4 and @ai-sdk/openai-compatible up to 1 drop the error and end as if the answer were
-   * complete. go-openai looks for `data: {"error":`. It is not a named event, because openai-python and openai-js 6
+   * it, `@ai-sdk/openai` up to version 4 and `@ai-sdk/openai-compatible` up to 1 drop the error and end as if the answer
+   * were complete. go-openai looks for `data: {"error":`. It is not a named event, because openai-python and openai-js 6
    * pass those on as ordinary chunks.
    */
   fail(error: ApiError): string {
