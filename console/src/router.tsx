@@ -346,6 +346,14 @@ const operatorScreens = [
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
+    path: '/prices',
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Prices.tsx')),
+      'Prices',
+    ),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
     path: '/providers',
     component: lazyRouteComponent(
       fromGateway(() => import('./features/operator/Providers.tsx')),

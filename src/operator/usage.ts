@@ -25,7 +25,7 @@ export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<Oper
     daysTable === 'platform_day' ? readSummedAt(sql) : null,
   ])
   // Keys, members and labels have no tokens.
-  const byDay = hasTokens(table) ? days.rows : days.rows.map(row => ({ ...row, ...NO_TOKENS }))
+  const byDay = hasTokens(table) ? days.rows : days.rows.map(row => ({ ...row, ...lacksOf(table) }))
   const total = byDay.reduce(
     (sum, row) => ({
       requests: sum.requests + row.requests,
@@ -34,8 +34,10 @@ export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<Oper
       input: add(sum.input, row.input),
       output: add(sum.output, row.output),
       fee: add(sum.fee, row.fee),
+      upstream: add(sum.upstream, row.upstream),
+      uncosted: add(sum.uncosted, row.uncosted),
     }),
-    hasTokens(table) ? NO_FIGURES : { ...NO_FIGURES, ...NO_TOKENS },
+    { ...NO_FIGURES, ...lacksOf(table) },
   )
   const listed = groups.rows.reduce(
     (sum, row) => ({ requests: sum.requests + row.requests, cost: sum.cost + row.cost }),
@@ -93,18 +95,22 @@ function csvRow(day: string, row: GroupRow): string {
     row.input?.toString() ?? '',
     row.output?.toString() ?? '',
     usdText(row.cost),
-    row.fee === null ? '' : usdText(row.fee),
+    ...[row.fee, row.upstream, marginOf(row), row.uncosted].map(nanos => (nanos === null ? '' : usdText(nanos))),
   ])
 }
 
 interface Figures {
   readonly requests: bigint
   readonly cost: Nanos
-  /** Null by key, member and label. */
+  /** Null by key, member, label and server. */
   readonly failed: bigint | null
   readonly input: bigint | null
   readonly output: bigint | null
   readonly fee: Nanos | null
+  /** What clouds and servers charged. */
+  readonly upstream: Nanos | null
+  /** Charged for answers of clouds without a known cost. */
+  readonly uncosted: Nanos | null
 }
 
 type DayRow = Figures & { readonly day: string }
@@ -114,20 +120,36 @@ interface GroupRow extends Figures {
   readonly customerId: string | null
   /** Null for providers and models. */
   readonly email: string | null
+  /** Of a key, or of the hoster of a server. */
   readonly keyName: string | null
   readonly allGroups: bigint
   readonly allRequests: bigint
   readonly allCost: Nanos
 }
 
-const NO_FIGURES: Figures = { requests: 0n, cost: 0n, failed: 0n, input: 0n, output: 0n, fee: 0n }
-const NO_TOKENS = { failed: null, input: null, output: null, fee: null }
+const NO_FIGURES: Figures = {
+  ...{ requests: 0n, cost: 0n, failed: 0n, input: 0n, output: 0n, fee: 0n },
+  ...{ upstream: 0n, uncosted: 0n },
+}
+
+/** The figures that a table lacks: keys, members and labels have charges only, servers no tokens. */
+function lacksOf(table: Table): Partial<Figures> {
+  if (hasTokens(table)) return {}
+  const tokens = { failed: null, input: null, output: null }
+  return table === 'endpoint_day' ? tokens : { ...tokens, fee: null, upstream: null, uncosted: null }
+}
+
+function marginOf({ fee, upstream }: Pick<Figures, 'fee' | 'upstream'>): Nanos | null {
+  return fee === null || upstream === null ? null : fee - upstream
+}
 
 function add(a: bigint | null, b: bigint | null): bigint | null {
   return a === null || b === null ? null : a + b
 }
 
-function shown({ requests, cost, failed, input, output, fee }: Figures) {
+function shown(figures: Figures) {
+  const { requests, cost, failed, input, output, fee, upstream, uncosted } = figures
+  const margin = marginOf(figures)
   return {
     requests: Number(requests),
     charged_usd: usd(cost),
@@ -135,6 +157,9 @@ function shown({ requests, cost, failed, input, output, fee }: Figures) {
     input_tokens: input === null ? null : Number(input),
     output_tokens: output === null ? null : Number(output),
     revenue_usd: fee === null ? null : usd(fee),
+    upstream_cost_usd: upstream === null ? null : usd(upstream),
+    margin_usd: margin === null ? null : usd(margin),
+    unknown_cost_usd: uncosted === null ? null : usd(uncosted),
   }
 }
 
@@ -142,7 +167,7 @@ function nameOf({ id, email, keyName }: GroupRow): string {
   return keyName ?? (email === null ? id : (emailOrNull(email) ?? id))
 }
 
-type Table = 'platform_day' | 'usage_day' | 'usage_key_day' | 'usage_member_day' | 'usage_label_day'
+type Table = 'platform_day' | 'usage_day' | 'endpoint_day' | 'usage_key_day' | 'usage_member_day' | 'usage_label_day'
 
 const hasTokens = (table: Table) => table === 'platform_day' || table === 'usage_day'
 
@@ -150,13 +175,18 @@ function tableOf({ by, customer }: UsageSpan): Table {
   if (by === 'key') return 'usage_key_day'
   if (by === 'member') return 'usage_member_day'
   if (by === 'label') return 'usage_label_day'
+  if (by === 'server') return 'endpoint_day'
   return by === 'customer' || customer !== null ? 'usage_day' : 'platform_day'
 }
 
+const MARGIN = `sum(fee_nanos)::bigint AS fee, sum(upstream_cost_nanos)::bigint AS upstream,
+  coalesce(sum(cost_nanos - costed_nanos) FILTER (WHERE provider = 'cloud'), 0)::bigint AS uncosted`
 const SUMS = `sum(requests)::bigint AS requests, sum(cost_nanos)::bigint AS cost, sum(requests - successes)::bigint AS failed,
-  sum(input_tokens)::bigint AS input, sum(output_tokens)::bigint AS output, sum(fee_nanos)::bigint AS fee`
+  sum(input_tokens)::bigint AS input, sum(output_tokens)::bigint AS output, ${MARGIN}`
 const KEY_SUMS = `sum(requests)::bigint AS requests, sum(cost_nanos)::bigint AS cost, NULL::bigint AS failed,
-  NULL::bigint AS input, NULL::bigint AS output, NULL::bigint AS fee`
+  NULL::bigint AS input, NULL::bigint AS output, NULL::bigint AS fee, NULL::bigint AS upstream, NULL::bigint AS uncosted`
+const SERVER_SUMS = `sum(requests)::bigint AS requests, sum(cost_nanos)::bigint AS cost, NULL::bigint AS failed,
+  NULL::bigint AS input, NULL::bigint AS output, ${MARGIN}`
 const SPAN = 'day BETWEEN $1::date AND $2::date'
 const SERVED = '($4::text IS NULL OR model_id = $4) AND ($5::text IS NULL OR provider = $5)'
 const CUSTOMER = '($3::uuid IS NULL OR customer_id = $3)'
@@ -165,6 +195,7 @@ const CUSTOMER = '($3::uuid IS NULL OR customer_id = $3)'
 const SOURCES: Readonly<Record<Table, { readonly sums: string; readonly from: string }>> = {
   platform_day: { sums: SUMS, from: `FROM platform_day WHERE ${SPAN} AND $3::uuid IS NULL AND ${SERVED}` },
   usage_day: { sums: SUMS, from: `FROM usage_day WHERE ${SPAN} AND ${CUSTOMER} AND ${SERVED}` },
+  endpoint_day: { sums: SERVER_SUMS, from: `FROM endpoint_day WHERE ${SPAN} AND $3::uuid IS NULL AND ${SERVED}` },
   usage_key_day: {
     sums: KEY_SUMS,
     from: `FROM usage_key_day WHERE ${SPAN} AND ${CUSTOMER} AND $4::text IS NULL AND $5::text IS NULL`,
@@ -191,6 +222,7 @@ const daysOf = ({ sums, from }: (typeof SOURCES)[Table]) =>
 const daysSql: Readonly<Record<Table, string>> = {
   platform_day: daysOf(SOURCES.platform_day),
   usage_day: daysOf(SOURCES.usage_day),
+  endpoint_day: daysOf(SOURCES.endpoint_day),
   usage_key_day: daysOf(SOURCES.usage_key_day),
   usage_member_day: daysOf(SOURCES.usage_member_day),
   usage_label_day: daysOf(SOURCES.usage_label_day),
@@ -198,6 +230,7 @@ const daysSql: Readonly<Record<Table, string>> = {
 
 const COLUMN = {
   provider: 'provider',
+  server: 'endpoint_id',
   model: 'model_id',
   customer: 'customer_id',
   member: 'person_id',
@@ -211,7 +244,7 @@ function groupsSql(table: Table, { by }: Pick<UsageSpan, 'by'>): string {
   const column = COLUMN[by]
   return `
 SELECT g.*, ${by === 'customer' ? 'g.id' : by === 'key' ? 'k.customer_id::text' : 'NULL'} AS "customerId",
-  ${by === 'customer' || by === 'key' ? 'c.email' : by === 'member' ? 'p.email' : 'NULL'} AS email, ${by === 'key' ? 'k.name' : 'NULL'} AS "keyName"
+  ${by === 'customer' || by === 'key' ? 'c.email' : by === 'member' ? 'p.email' : 'NULL'} AS email, ${by === 'key' ? 'k.name' : by === 'server' ? 'h.name' : 'NULL'} AS "keyName"
 FROM (
   SELECT ${column}::text AS id, ${sums}, count(*) OVER () AS "allGroups", (sum(sum(requests)) OVER ())::bigint AS "allRequests",
     (sum(sum(cost_nanos)) OVER ())::bigint AS "allCost"
@@ -219,6 +252,7 @@ FROM (
 ) AS g
 ${by === 'key' ? 'LEFT JOIN api_key k ON k.key_id = g.id::uuid LEFT JOIN customer c ON c.customer_id = k.customer_id' : ''}
 ${by === 'customer' ? 'LEFT JOIN customer c ON c.customer_id = g.id::uuid' : ''}
+${by === 'server' ? 'LEFT JOIN hoster_endpoint e ON e.endpoint_id::text = g.id LEFT JOIN hoster h ON h.hoster_id = e.hoster_id' : ''}
 ${by === 'member' ? 'LEFT JOIN person p ON p.person_id::text = g.id' : ''}
 ORDER BY g.cost DESC, g.requests DESC, g.id`
 }
@@ -229,7 +263,7 @@ WITH ranked AS MATERIALIZED (
   SELECT customer_id, sum(requests)::bigint AS requests, sum(cost_nanos)::bigint AS cost
   FROM platform_customer_day WHERE ${SPAN} GROUP BY customer_id HAVING sum(requests) <> 0
 ), top AS MATERIALIZED (SELECT * FROM ranked ORDER BY cost DESC, requests DESC, customer_id LIMIT $3)
-SELECT t.customer_id::text AS id, t.requests, t.cost, u.failed, u.input, u.output, u.fee, a.*,
+SELECT t.customer_id::text AS id, t.requests, t.cost, u.failed, u.input, u.output, u.fee, u.upstream, u.uncosted, a.*,
   t.customer_id::text AS "customerId", c.email, NULL AS "keyName"
 FROM top t
 CROSS JOIN (
@@ -237,7 +271,9 @@ CROSS JOIN (
 ) AS a
 CROSS JOIN LATERAL (
   SELECT coalesce(sum(requests - successes), 0)::bigint AS failed, coalesce(sum(input_tokens), 0)::bigint AS input,
-    coalesce(sum(output_tokens), 0)::bigint AS output, coalesce(sum(fee_nanos), 0)::bigint AS fee
+    coalesce(sum(output_tokens), 0)::bigint AS output, coalesce(sum(fee_nanos), 0)::bigint AS fee,
+    coalesce(sum(upstream_cost_nanos), 0)::bigint AS upstream,
+    coalesce(sum(cost_nanos - costed_nanos) FILTER (WHERE provider = 'cloud'), 0)::bigint AS uncosted
   FROM usage_day WHERE usage_day.customer_id = t.customer_id AND ${SPAN}
 ) AS u
 LEFT JOIN customer c ON c.customer_id = t.customer_id

@@ -7,7 +7,10 @@ import { adjustedPrice, type PriceRules, parsePercent } from '../../src/base/dom
 import { offerPrice } from '../../src/base/domain/price-list.ts'
 import { setCustomerPriceGroup, setTierPriceGroup, writePriceGroup } from '../../src/money/accounts/price-groups.ts'
 import { audit } from '../../src/money/ledger/audit/audit.ts'
+import { sumPlatformDays } from '../../src/operator/platform-days.ts'
+import type { OperatorUsage } from '../../src/wire/api/operator/usage.ts'
 import type { TestCustomer } from '../harness/app.ts'
+import { signedInOperator } from '../harness/browser-client.ts'
 import { answer, usageOf } from '../harness/scripted-upstream.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 import { priceList, sellers } from './arbitrary-prices.ts'
@@ -190,6 +193,25 @@ test('what the cloud costs is recorded with the request, so that a later cost ch
     { model_id: 'small', cost: 25_000, upstream: 15_000, costed: 25_000 },
   ])
 })
+
+test.each(['server', 'model', 'customer', 'provider'])(
+  'the margin by %s adds up to what every request brought and cost',
+  async by => {
+    await transaction(app.database.pool, sql => sumPlatformDays(sql, Date.now()))
+    const { browser } = await signedInOperator(app)
+    const { rows } = await app.database.pool.query<{ margin: number; unknown: number }>(
+      `SELECT (sum(fee_nanos) - sum(coalesce(upstream_cost_nanos, 0)))::float8 / 1e9 AS margin,
+            sum(cost_nanos) FILTER (WHERE provider = 'cloud' AND upstream_cost_nanos IS NULL)::float8 / 1e9 AS unknown FROM usage_event`,
+    )
+    const report = (await (await browser.get(`operator/usage?by=${by}`)).json()) as OperatorUsage
+    expect(report.total).toMatchObject({ margin_usd: rows[0]!.margin, unknown_cost_usd: rows[0]!.unknown })
+    expect(report.groups.reduce((sum, { margin_usd: usd }) => sum + (usd ?? 0), 0)).toBeCloseTo(rows[0]!.margin, 9)
+    const csv = await (await browser.get(`operator/usage/export?by=${by}`)).text()
+    const [header = '', ...lines] = csv.trimEnd().split('\r\n')
+    const column = header.split(',').indexOf('margin_usd')
+    expect(lines.reduce((sum, line) => sum + Number(line.split(',')[column]), 0)).toBeCloseTo(rows[0]!.margin, 9)
+  },
+)
 
 interface Round {
   readonly rules: PriceRules

@@ -35,22 +35,25 @@ const exact = async (where = 'true') => {
   return rows[0]!
 }
 
-test.each(['provider', 'model', 'customer', 'key'] as UsageDimension[])('by %s adds up to every charge', async by => {
-  const { usd, requests, tokens } = await exact()
-  const report = await usage(`by=${by}`)
-  expect(report.total).toMatchObject({
-    charged_usd: usd,
-    requests,
-    output_tokens: by === 'key' ? null : tokens,
-  })
-  expect(report.groups.reduce((sum, group) => sum + group.requests, 0)).toBe(requests)
-  expect(report.other).toEqual({ groups: 0, requests: 0, charged_usd: 0 })
-  expect(report.days).toMatchObject([{ requests, charged_usd: usd }])
-  const csv = await (await operator.get(`operator/usage/export?by=${by}`)).text()
-  const lines = csv.trimEnd().split('\r\n').slice(1)
-  expect(lines).toHaveLength(report.groups.length)
-  expect(lines.reduce((sum, line) => sum + Number(line.split(',')[4]), 0)).toBe(requests)
-})
+test.each(['provider', 'server', 'model', 'customer', 'key'] as UsageDimension[])(
+  'by %s adds up to every charge',
+  async by => {
+    const { usd, requests, tokens } = await exact()
+    const report = await usage(`by=${by}`)
+    expect(report.total).toMatchObject({
+      charged_usd: usd,
+      requests,
+      output_tokens: by === 'key' || by === 'server' ? null : tokens,
+    })
+    expect(report.groups.reduce((sum, group) => sum + group.requests, 0)).toBe(requests)
+    expect(report.other).toEqual({ groups: 0, requests: 0, charged_usd: 0 })
+    expect(report.days).toMatchObject([{ requests, charged_usd: usd }])
+    const csv = await (await operator.get(`operator/usage/export?by=${by}`)).text()
+    const lines = csv.trimEnd().split('\r\n').slice(1)
+    expect(lines).toHaveLength(report.groups.length)
+    expect(lines.reduce((sum, line) => sum + Number(line.split(',')[4]), 0)).toBe(requests)
+  },
+)
 
 test('customers and keys come with their names, the highest charges first, and can be filtered', async () => {
   const byCustomer = await usage('by=customer')
@@ -70,6 +73,7 @@ test.each([
   ['from=2024-01-01&until=2025-01-01', 'from'],
   ['from=2026-02-02&until=2026-02-01', 'from'],
   ['by=address', 'by'],
+  ['by=server&customer=00000000-0000-0000-0000-000000000000', 'customer'],
   ['customer=ada', 'customer'],
   ['by=key&model=x', 'model'],
   ['by=key&provider=%00', 'provider'],

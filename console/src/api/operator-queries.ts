@@ -14,6 +14,7 @@ import type {
   PromotionReviewsShown,
 } from '#api/operator/payouts.ts'
 import type { PeoplePage, RoleChanges } from '#api/operator/people.ts'
+import type { CustomerPriceGroup, PriceGroups } from '#api/operator/price-groups.ts'
 import type { OperatorProviders, ProviderPresetList } from '#api/operator/providers.ts'
 import type {
   HosterReview,
@@ -43,6 +44,9 @@ export const overviewQuery = operator<Overview>('overview', 'overview')
 
 export const operatorModelsQuery = operator<OperatorModels>('supply', 'models')
 export const unapprovedModelsQuery = operator<UnapprovedModels>('supply', 'model-ids')
+export const priceGroupsQuery = operator<PriceGroups>('price-groups', 'price-groups')
+export const customerPricesQuery = (id: string) =>
+  operator<CustomerPriceGroup>('price-groups', `customers/${id}/price-group`)
 export const providersQuery = operator<OperatorProviders>('supply', 'providers')
 export const providerPresetsQuery = operator<ProviderPresetList>('provider-presets', 'provider-presets')
 export const hostersQuery = operator<OperatorHosters>('supply', 'hosters')

@@ -61,6 +61,7 @@ const screenOf = {
   '/operator/customers': operator('Customers', 'Customers.tsx'),
   '/operator/customers/$customerId': operator('Customer', 'Customer.tsx'),
   '/operator/models': operator('Models', 'Models.tsx'),
+  '/operator/prices': operator('Prices', 'Prices.tsx'),
   '/operator/providers': operator('Providers', 'Providers.tsx'),
   '/operator/hosters': operator('Hosters', 'Hosters.tsx'),
   '/operator/hosters/$hosterId': operator('Hoster', 'Hoster.tsx'),

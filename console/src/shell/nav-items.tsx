@@ -49,6 +49,7 @@ export const operatorItems: readonly NavItem[] = [
   { name: 'Customers', icon: <PeopleIcon />, to: '/operator/customers' },
   { name: 'Usage', icon: <UsageIcon />, to: '/operator/usage' },
   { name: 'Money', icon: <CreditIcon />, to: '/operator/money' },
+  { name: 'Prices', icon: <CreditIcon />, to: '/operator/prices' },
   { name: 'Providers', icon: <ServerIcon />, to: '/operator/providers' },
   { name: 'Models', icon: <ModelsIcon />, to: '/operator/models' },
   { name: 'Hosters', icon: <ServerIcon />, to: '/operator/hosters' },

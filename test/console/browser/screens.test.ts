@@ -20,6 +20,7 @@ const otherScreens = [
   '/operator/usage?by=customer',
   '/operator/money',
   '/operator/models',
+  '/operator/prices',
   '/operator/providers',
   '/operator/hosters',
   '/operator/payouts',

@@ -22,6 +22,7 @@ import { personColumn } from '../../parts/person-column.ts'
 import { State } from '../../parts/State.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
+import { CustomerPrices } from './CustomerPrices.tsx'
 import { GrantDialog } from './GrantDialog.tsx'
 import { LimitsDialog } from './LimitsDialog.tsx'
 import styles from './operator.module.css'
@@ -149,6 +150,7 @@ function Body({ customer }: { customer: CustomerDetail }) {
           }}
         />
       </Panel>
+      <CustomerPrices customerId={customer.id} mayChange={mayOperate && customer.state !== 'deleted'} />
       <Panel title="People">
         {customer.members.length + customer.invitations.length === 0 ? (
           <EmptyState text="Nobody can sign in for this customer yet. Invite a person." />

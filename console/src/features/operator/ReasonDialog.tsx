@@ -34,7 +34,7 @@ export function ReasonDialog({
 }) {
   const [reason, setReason] = useState('')
   const decide = useWrite(() => send(reason), {
-    areas: ['supply', 'payouts', 'overview', 'hoster', 'hosters', 'earnings', 'log', 'operator-people'],
+    areas: ['price-groups', 'supply', 'payouts', 'overview', 'hoster', 'hosters', 'earnings', 'log', 'operator-people'],
     done,
     onDone: onClose,
     showsError: true,

@@ -30,7 +30,8 @@ const names = {
   member: 'Member',
   key: 'Key',
   label: 'Label',
-  provider: 'Server',
+  provider: 'Kind',
+  server: 'Server',
 } as const
 
 /** Spend of all customers in any span, by model, customer, key or kind of server. */
@@ -39,6 +40,8 @@ export function Usage() {
   const { by = 'model' } = filter
   const usage = useQuery(operatorUsageQuery(filter))
   const navigate = useNavigate()
+  // Servers have no sums by customer.
+  const dimensions = usageDimensions.filter(each => each !== 'server' || filter.customer === undefined)
   const set = (change: { readonly [Name in keyof OperatorUsageFilter]: OperatorUsageFilter[Name] | undefined }) => {
     const search = readOperatorUsageSearch({ ...filter, ...change })
     void navigate({ to: '/operator/usage', search, replace: true })
@@ -71,7 +74,7 @@ export function Usage() {
       <div className={styles.buttons}>
         <SegmentedControl
           aria-label="By"
-          data={usageDimensions.map(value => ({ value, label: names[value] }))}
+          data={dimensions.map(value => ({ value, label: names[value] }))}
           value={by}
           onChange={value => set({ by: value as typeof by })}
         />
@@ -108,6 +111,7 @@ function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: Usage
   const title = [
     `${roundUsd(total.charged_usd)} USD charged`,
     ...(total.revenue_usd === null ? [] : [`${roundUsd(total.revenue_usd)} USD revenue`]),
+    ...(total.margin_usd === null ? [] : [`${roundUsd(total.margin_usd)} USD margin`]),
     plural(total.requests, 'request'),
   ]
   const bucketText = ({ from, until }: UsageBucket) =>
@@ -149,6 +153,8 @@ function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: Usage
       )}
       <p className={styles.hint}>
         Days begin at 00:00 UTC.
+        {(total.unknown_cost_usd ?? 0) > 0 &&
+          ` The margin counts ${roundUsd(total.unknown_cost_usd ?? 0)} USD of clouds whole: their cost is not declared.`}
         {usage.summed_at !== null && (
           <>
             {' '}
@@ -180,11 +186,14 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
     input_tokens: null,
     output_tokens: null,
     revenue_usd: null,
+    upstream_cost_usd: null,
+    margin_usd: null,
     name: `${countText(other.groups)} others`,
     requests: other.requests,
     charged_usd: other.charged_usd,
   }
   const maybe = (count: number | null) => (count === null ? '–' : compactCount(count))
+  const maybeUsd = (usd: number | null) => (usd === null ? '–' : <Amount usd={usd} />)
   return (
     <Panel title={`By ${names[by].toLowerCase()}`}>
       <DataTable
@@ -206,8 +215,10 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
             title: 'Revenue',
             align: 'right',
             isLabelled: true,
-            cell: ({ revenue_usd: usd }) => (usd === null ? '–' : <Amount usd={usd} />),
+            cell: each => maybeUsd(each.revenue_usd),
           },
+          { title: 'Cost', align: 'right', isLabelled: true, cell: each => maybeUsd(each.upstream_cost_usd) },
+          { title: 'Margin', align: 'right', isLabelled: true, cell: each => maybeUsd(each.margin_usd) },
           { title: 'USD', align: 'right', place: 'figure', cell: each => <Amount usd={each.charged_usd} /> },
         ]}
       />
@@ -233,8 +244,8 @@ function GroupName({
       </Link>
     )
   }
-  // Reports have no filter of members and labels.
-  if (by === 'member' || by === 'label') return labelName(name)
+  // Reports have no filter of members, labels and servers.
+  if (by === 'member' || by === 'label' || by === 'server') return labelName(name)
   const search: OperatorUsageFilter =
     by === 'customer'
       ? { ...filter, customer: id, by: 'model' }

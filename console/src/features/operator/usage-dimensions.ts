@@ -8,4 +8,5 @@ export const usageDimensions = [
   'key',
   'label',
   'provider',
+  'server',
 ] as const satisfies readonly UsageDimension[]

@@ -5,7 +5,7 @@ import { type DaySpan, daySpan, daySpanQuery } from '../day-span.ts'
 import { reportProviders } from '../reports.ts'
 
 /** What the rows of a report of usage over all customers stand for. */
-export const usageDimensions = ['provider', 'model', 'customer', 'member', 'key', 'label'] as const
+export const usageDimensions = ['provider', 'server', 'model', 'customer', 'member', 'key', 'label'] as const
 export type UsageDimension = (typeof usageDimensions)[number]
 
 /** More series than a chart or a table can show are summed as "other". */
@@ -46,6 +46,12 @@ export function usageSpan(query: z.output<typeof operatorUsageQuery>, nowMs: num
       param: model === null ? 'provider' : 'model',
     })
   }
+  if (by === 'server' && customer !== null) {
+    throw new ApiError('invalid_value', {
+      message: 'The usage of servers has no customers. Leave out `customer`, or use another `by`.',
+      param: 'customer',
+    })
+  }
   return { from, until, by, customer, model, provider }
 }
 
@@ -54,10 +60,21 @@ const figures = {
   charged_usd: z.number(),
 }
 const more = {
-  failed: z.int().nullable().describe('Null by key, member and label: not counted.'),
+  failed: z.int().nullable().describe('Null by key, member, label and server: not counted.'),
   input_tokens: z.int().nullable(),
   output_tokens: z.int().nullable(),
   revenue_usd: z.number().nullable().describe("Charges less the hosters' shares."),
+  upstream_cost_usd: z
+    .number()
+    .nullable()
+    .describe(
+      'What clouds and servers charged for it, as their cost was when each request was settled. Null by key, member and label.',
+    ),
+  margin_usd: z.number().nullable().describe('Revenue less what clouds and servers charged.'),
+  unknown_cost_usd: z
+    .number()
+    .nullable()
+    .describe('Of the charges, those of clouds without a known cost. The margin counts them whole.'),
 }
 
 const sums = z.object({ ...figures, ...more })
@@ -81,7 +98,7 @@ export const operatorUsage = z
           id: z
             .string()
             .describe(
-              'A provider, a model, a label, or the id of a customer, person or key. `none`: keys that no person made. `(none)`: requests without a label. `(others)`: those with labels beyond the first 200 of a day.',
+              'A provider, a server, a model, a label, or the id of a customer, person or key. `none`: keys that no person made. `(none)`: requests without a label. `(others)`: those with labels beyond the first 200 of a day.',
             ),
           name: z.string().describe('For people: the address of a customer or person, the name of a key.'),
           customer_id: z.string().nullable().describe('Of a customer or key; null for others.'),
@@ -106,4 +123,7 @@ export const operatorUsageColumns = [
   'output_tokens',
   'charged_usd',
   'revenue_usd',
+  'upstream_cost_usd',
+  'margin_usd',
+  'unknown_cost_usd',
 ] as const

@@ -1,0 +1,52 @@
+import { Select, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import { useWrite } from '../../api/use-write.ts'
+import { FormDialog } from '../../parts/FormDialog.tsx'
+
+/**
+ * Gives a customer or an account tier a price group.
+ *
+ * @param props.path where the choice is sent
+ * @param props.none what it means to have no group
+ */
+export function AssignPricesDialog({
+  title,
+  path,
+  none,
+  names,
+  current,
+  onClose,
+}: {
+  title: string
+  path: string
+  none: string
+  names: readonly string[]
+  current: string | null
+  onClose: () => void
+}) {
+  const [name, setName] = useState(current ?? '')
+  const [reason, setReason] = useState('')
+  const assign = useWrite(
+    () => ({ method: 'PUT', path: `operator/${path}`, body: { price_group: name === '' ? null : name, reason } }),
+    { areas: ['price-groups'], done: 'The prices apply to new requests.', onDone: onClose, showsError: true },
+  )
+  return (
+    <FormDialog title={title} action="Save" sending={assign} onSubmit={() => assign.mutate()} onClose={onClose}>
+      <Select
+        label="Price group"
+        data={[{ value: '', label: none }, ...names.map(value => ({ value, label: value }))]}
+        value={name}
+        onChange={value => setName(value ?? '')}
+        data-autofocus
+      />
+      <TextInput
+        label="Reason"
+        description="The audit log keeps it."
+        required
+        maxLength={200}
+        value={reason}
+        onChange={event => setReason(event.currentTarget.value)}
+      />
+    </FormDialog>
+  )
+}

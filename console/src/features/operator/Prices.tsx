@@ -1,0 +1,151 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { PriceGroups } from '#api/operator/price-groups.ts'
+import { priceGroupsQuery } from '../../api/operator-queries.ts'
+import { countText } from '../../format/number-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { AssignPricesDialog } from './AssignPricesDialog.tsx'
+import styles from './operator.module.css'
+import { PriceGroupDialog } from './PriceGroupDialog.tsx'
+import { rulesText } from './price-rules-text.ts'
+import { ReasonDialog } from './ReasonDialog.tsx'
+import { useMayOperate } from './use-may-operate.ts'
+
+type Group = PriceGroups['data'][number]
+type Open =
+  | { readonly kind: 'write' | 'remove'; readonly group: Group | null }
+  | { readonly kind: 'tier'; readonly tier: string }
+
+/** The price groups, and the account tiers that have one. */
+export function Prices() {
+  const groups = useQuery(priceGroupsQuery)
+  const mayOperate = useMayOperate()
+  const [open, setOpen] = useState<Open | null>(null)
+  const close = () => setOpen(null)
+  return (
+    <Page title="Prices">
+      <p className={styles.hint}>
+        A price group is a discount, a markup, or prices of single models, for customers and account tiers. It changes
+        the prices of your own servers and of clouds; hosters sell at their own prices to all customers.
+      </p>
+      {mayOperate && (
+        <div className={styles.buttons}>
+          <Button onClick={() => setOpen({ kind: 'write', group: null })}>Add a price group</Button>
+        </div>
+      )}
+      <Loaded query={groups} height={400}>
+        {({ data, tiers }) => (
+          <>
+            <Panel title="Price groups">
+              {data.length === 0 ? (
+                <EmptyState text="All customers pay the list prices." />
+              ) : (
+                <DataTable
+                  label="Price groups"
+                  rows={data}
+                  keyOf={({ name }) => name}
+                  columns={[
+                    { title: 'Name', place: 'name', cell: ({ name, version }) => `${name}, version ${version}` },
+                    { title: 'Percent', align: 'right', place: 'figure', cell: ({ percent }) => `${percent} %` },
+                    {
+                      title: 'Models',
+                      isLabelled: true,
+                      cell: ({ models }) => rulesText(models).replaceAll('\n', ', ') || '–',
+                    },
+                    {
+                      title: 'Customers',
+                      align: 'right',
+                      isLabelled: true,
+                      cell: ({ customers }) => countText(customers),
+                    },
+                    {
+                      title: '',
+                      align: 'right',
+                      place: 'actions',
+                      cell: group =>
+                        mayOperate && (
+                          <div className={styles.buttons}>
+                            <Button
+                              variant="default"
+                              size="compact-sm"
+                              onClick={() => setOpen({ kind: 'write', group })}
+                            >
+                              Change<span className="visually-hidden"> {group.name}</span>
+                            </Button>
+                            <Button
+                              variant="default"
+                              size="compact-sm"
+                              onClick={() => setOpen({ kind: 'remove', group })}
+                            >
+                              Remove<span className="visually-hidden"> {group.name}</span>
+                            </Button>
+                          </div>
+                        ),
+                    },
+                  ]}
+                />
+              )}
+            </Panel>
+            <Panel title="Account tiers">
+              <DataTable
+                label="Account tiers"
+                rows={tiers}
+                keyOf={tier => tier}
+                columns={[
+                  { title: 'Tier', place: 'name', cell: tier => tier },
+                  { title: 'Price group', place: 'figure', cell: tier => groupOf(data, tier) ?? 'list prices' },
+                  {
+                    title: '',
+                    align: 'right',
+                    place: 'actions',
+                    cell: tier =>
+                      mayOperate && (
+                        <Button variant="default" size="compact-sm" onClick={() => setOpen({ kind: 'tier', tier })}>
+                          Change<span className="visually-hidden"> {tier}</span>
+                        </Button>
+                      ),
+                  },
+                ]}
+              />
+            </Panel>
+            {open?.kind === 'write' && <PriceGroupDialog group={open.group} onClose={close} />}
+            {open?.kind === 'remove' && open.group !== null && <RemoveDialog group={open.group} onClose={close} />}
+            {open?.kind === 'tier' && (
+              <AssignPricesDialog
+                title={`Prices of the tier ${open.tier}`}
+                path={`tier-price-groups/${open.tier}`}
+                none="None: list prices"
+                names={data.map(({ name }) => name)}
+                current={groupOf(data, open.tier) ?? null}
+                onClose={close}
+              />
+            )}
+          </>
+        )}
+      </Loaded>
+    </Page>
+  )
+}
+
+const groupOf = (groups: readonly Group[], tier: string) => groups.find(({ tiers }) => tiers.includes(tier))?.name
+
+function RemoveDialog({ group: { name, version }, onClose }: { group: Group; onClose: () => void }) {
+  return (
+    <ReasonDialog
+      title={`Remove ${name}`}
+      action="Remove"
+      isDanger
+      reader="The audit log keeps it."
+      send={reason => ({ method: 'DELETE', path: `operator/price-groups/${name}`, body: { version, reason } })}
+      done="The price group is removed."
+      onClose={onClose}
+    >
+      Receipts keep its name and its versions. Customers and tiers that have it need another one first.
+    </ReasonDialog>
+  )
+}
