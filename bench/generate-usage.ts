@@ -203,6 +203,11 @@ WITH model AS (
   SELECT customer_id, $6::date, model_id, provider, batch % 2, count(*), count(*) FILTER (WHERE served),
     sum(input_tokens), sum(output_tokens), sum(cost), sum(share), sum(cost - share), coalesce(sum(latency_ms) FILTER (WHERE served), 0)
   FROM request GROUP BY 1, 3, 4, 5
+), by_endpoint AS (
+  INSERT INTO endpoint_day (day, endpoint_id, model_id, provider, node_shard, requests, cost_nanos, hoster_share_nanos, fee_nanos,
+    upstream_cost_nanos, costed_nanos)
+  SELECT $6::date, 'generated-' || provider, model_id, provider, batch % 2, count(*), sum(cost), sum(share), sum(cost - share), 0, 0
+  FROM request WHERE provider <> 'none' GROUP BY 3, 4, 5
 ), by_hoster AS (
   INSERT INTO hoster_day (hoster_id, day, model_id, requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos,
     fee_nanos, refunded_nanos, refunded_share_nanos)

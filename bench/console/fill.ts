@@ -33,6 +33,7 @@ export async function fillForConsole(pool: Pool, { rows, customers, keys }: Fill
       [PEOPLE, []],
       [KEYS, [bigCustomerEmail, keysOfBig, keys - keysOfBig]],
       [DAYS_OF_CUSTOMERS, [bigCustomerEmail, DAYS, BUSY_DAYS]],
+      [DAYS_OF_SERVERS, [bigCustomerEmail]],
       [DAYS_OF_KEYS, [bigCustomerEmail, DAYS, BUSY_DAYS]],
       // The function that appends plans its query for the empty table.
       ['SET LOCAL enable_seqscan = off', []],
@@ -114,6 +115,12 @@ SELECT customer_id, current_date - d, m, p, 0, 100, 99, 50000, 20000, 1000000 + 
 FROM generate_series($2::integer - 1, 0, -1) d, customer, (VALUES ('qwen3-32b', 'local'), ('gpt-oss-120b', 'cloud')) AS sold (m, p)
 WHERE email <> $1 AND (d < $3 OR d % 7 = 0)
 ORDER BY d DESC`
+
+const DAYS_OF_SERVERS = `
+INSERT INTO endpoint_day (day, endpoint_id, model_id, provider, node_shard, requests, cost_nanos, hoster_share_nanos, fee_nanos,
+  upstream_cost_nanos, costed_nanos)
+SELECT day, 'filled-' || provider, model_id, provider, 0, sum(requests), sum(cost_nanos), 0, sum(fee_nanos), 0, 0
+FROM usage_day JOIN customer USING (customer_id) WHERE email <> $1 GROUP BY 1, 3, 4`
 
 /** One key in twenty of the customer is used each day, the others once in five days. */
 const DAYS_OF_KEYS = `

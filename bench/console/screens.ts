@@ -103,7 +103,7 @@ export function operatorScreens({ customerId }: ScreenPlaces): Screen[] {
     screen('system', '/system', 'system'),
     screen('models and prices', null, 'models', 'prices', 'hosters'),
     screen('money', null, 'money'),
-    ...['provider', 'model', 'customer', 'key'].map(by => screen(`usage by ${by}`, null, `usage?by=${by}`)),
+    ...['provider', 'server', 'model', 'customer', 'key'].map(by => screen(`usage by ${by}`, null, `usage?by=${by}`)),
     screen('usage of a customer by model', null, `usage?by=model&customer=${customerId}`),
     { name: 'status page', page: '/status', reads: ['/status.json'] },
   ]

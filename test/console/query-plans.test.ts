@@ -16,6 +16,7 @@ const GROWING = new RegExp(
       'usage_frozen',
       'usage_hour',
       'usage_day',
+      'endpoint_day',
       'usage_key_day',
       'usage_closing',
       'platform_customer_day',
@@ -47,6 +48,7 @@ beforeAll(async () => {
 afterAll(async () => {
   const { pool } = app.database
   await pool.query('DELETE FROM usage_day WHERE customer_id <> $1', [places.customerId])
+  await pool.query("DELETE FROM endpoint_day WHERE endpoint_id LIKE 'filled-%'")
   await pool.query('DELETE FROM usage_key_day WHERE key_id <> customer_id')
 })
 
