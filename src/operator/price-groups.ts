@@ -29,7 +29,7 @@ interface Assignment {
 export function createOperatorPriceGroups(deps: {
   readonly sql: Sql
   readonly pool: Pool
-  readonly tiers: readonly string[]
+  readonly tiers: () => readonly string[]
   /** Lets this node use a change at once. The others notice it within a second. */
   readonly noticeChanges: () => Promise<void>
 }): OperatorPriceGroups {
@@ -48,7 +48,7 @@ export function createOperatorPriceGroups(deps: {
           customers: Number(customers),
           changed_at: changedAt.toISOString(),
         })),
-        tiers: [...tiers],
+        tiers: [...tiers()],
       }
     },
     async versions(name) {
@@ -68,7 +68,7 @@ export function createOperatorPriceGroups(deps: {
     },
     assignToCustomer: (actor, order) => write(actor, sql => assignToCustomer(sql, actor, order)),
     async assignToTier(actor, order) {
-      if (!tiers.includes(order.tier)) throw new ApiError('not_found', { message: 'There is no such account tier.' })
+      if (!tiers().includes(order.tier)) throw new ApiError('not_found', { message: 'There is no such account tier.' })
       await write(actor, sql => assignToTier(sql, actor, order))
     },
   }

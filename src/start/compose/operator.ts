@@ -149,7 +149,7 @@ export function createOperator(
     prices: createOperatorPriceGroups({
       sql: reportSql(general),
       pool: deskPool,
-      tiers: Object.keys(config.accountTiers),
+      tiers: () => Object.keys(config.accountTiers),
       noticeChanges: () => callers.changes.poll(),
     }),
     providers: createOperatorProviders({
