@@ -10,6 +10,7 @@ import {
 import { fromGateway, onNavigation } from './api/gateway-link.ts'
 import type { ActivitySearch } from './features/activity/activity-search.ts'
 import { readActivitySearch } from './features/activity/activity-search.ts'
+import { readCreditsSearch } from './features/credits/credits-search.ts'
 import { readDaysSearch } from './features/hoster/days-search.ts'
 import { readKeysSearch } from './features/keys/keys-search.ts'
 import { readCustomerSearch, readOperatorUsageSearch, readSupplySearch } from './features/operator/operator-search.ts'
@@ -163,6 +164,7 @@ const customerScreens = [
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/credits',
+    validateSearch: readCreditsSearch,
     component: lazyRouteComponent(
       fromGateway(() => import('./features/credits/Credits.tsx')),
       'Credits',

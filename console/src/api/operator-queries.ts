@@ -16,6 +16,7 @@ import type {
 import type { PeoplePage, RoleChanges } from '#api/operator/people.ts'
 import type { CustomerPriceGroup, PriceGroups } from '#api/operator/price-groups.ts'
 import type { OperatorProviders, ProviderPresetList } from '#api/operator/providers.ts'
+import type { SetupReport } from '#api/operator/setup.ts'
 import type {
   HosterReview,
   OperatorHosters,
@@ -95,6 +96,7 @@ export interface OperatorUsageFilter {
 export const operatorUsageQuery = (filter: OperatorUsageFilter) =>
   operator<OperatorUsage>('usage', `usage${queryText({ ...filter })}`)
 
+export const setupQuery = operator<SetupReport>('setup', 'setup')
 export const systemQuery = operator<OperatorSystem>('system', 'system')
 
 export const logStateQuery = (scope: 'newest' | 'all') =>

@@ -5,6 +5,7 @@ import { useLive } from '../api/use-live.ts'
 import { EmptyState } from '../parts/EmptyState.tsx'
 import { Balance } from '../parts/Money.tsx'
 import { Page } from '../parts/Page.tsx'
+import { AddCreditLink } from './AddCreditLink.tsx'
 import { TopAmount } from './Frame.tsx'
 import { customerItems } from './nav-items.tsx'
 import { Shell } from './Shell.tsx'
@@ -37,12 +38,25 @@ function MembersOnly() {
 
 function Frame() {
   const customerId = useCustomerId()
-  const { role } = useRights()
+  const { role, mayCredits } = useRights()
+  const { person } = useSession()
   useLive(customerId)
   return (
     <Shell
       items={customerItems}
-      top={<TopBalance customerId={customerId} />}
+      top={
+        <>
+          <TopBalance customerId={customerId} />
+          {(mayCredits || person.role === 'operator') && (
+            <AddCreditLink
+              customerId={customerId}
+              variant="subtle"
+              size="compact-sm"
+              className={styles.addCredit ?? ''}
+            />
+          )}
+        </>
+      }
       notice={role === null && 'You look at this customer as an operator. You can read everything and change nothing.'}
     />
   )

@@ -15,6 +15,7 @@ import { createPayoutService } from '../../operator/payouts.ts'
 import { createOperatorPeople } from '../../operator/people.ts'
 import { createOperatorPriceGroups } from '../../operator/price-groups.ts'
 import { createOperatorProviders } from '../../operator/providers.ts'
+import { createOperatorSetup } from '../../operator/setup.ts'
 import { baseUrlOf } from '../config/base-url.ts'
 import { limitsOfTier } from '../config/config.ts'
 import { createSettingsRules } from '../config/managed-settings.ts'
@@ -88,7 +89,7 @@ export function createOperator(
     payouts,
     trust: { service: trust },
     marketplace: { invites: hosterInvites },
-    peopleMail: { invitations },
+    peopleMail: { mail, invitations },
     addressOf,
   }: OperatorParts,
 ): Operator {
@@ -179,6 +180,15 @@ export function createOperator(
       noticeChanges: () => callers.changes.poll(),
     }),
     hosterInvites,
+    setup: createOperatorSetup({
+      sql: general,
+      clock,
+      mail,
+      drivers,
+      offers: () => catalog.current().offers,
+      backupDays: config.alarms.backupDays,
+      baseUrl: () => baseUrlOf(config),
+    }),
     urlFor: pageUrl(config.server.publicBaseUrl),
     watch,
     clock,

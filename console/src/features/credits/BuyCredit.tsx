@@ -1,7 +1,7 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
-import { useState } from 'react'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useEffect, useState } from 'react'
 import { paymentOptionsQuery } from '../../api/queries.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import { CopyButton } from '../../parts/CopyButton.tsx'
@@ -10,6 +10,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { useRights, useSession } from '../../shell/use-session.ts'
 import { AddCreditDialog } from './AddCreditDialog.tsx'
 import styles from './credits.module.css'
+import { readCreditsSearch } from './credits-search.ts'
 import { RedeemDialog } from './RedeemDialog.tsx'
 import { TopUps } from './TopUps.tsx'
 
@@ -18,7 +19,17 @@ export function BuyCredit({ customerId }: { customerId: string }) {
   const options = useQuery(paymentOptionsQuery(customerId))
   const { mayCredits } = useRights()
   const isOperator = useSession().person.role === 'operator'
-  const [open, setOpen] = useState<'add' | 'redeem' | null>(null)
+  const search = readCreditsSearch(useSearch({ strict: false }))
+  const navigate = useNavigate()
+  const [open, setOpen] = useState<'add' | 'redeem' | null>(search.add ? 'add' : null)
+  // The link in the header may be followed on this page, too.
+  useEffect(() => {
+    if (search.add) setOpen('add')
+  }, [search.add])
+  const close = () => {
+    setOpen(null)
+    if (search.add) void navigate({ to: '/c/$customerId/credits', params: { customerId }, search: {}, replace: true })
+  }
   return (
     <Panel title="Add credit">
       <Loaded query={options} height={80}>
@@ -72,13 +83,8 @@ export function BuyCredit({ customerId }: { customerId: string }) {
               {!mayCredits && !isOperator && (
                 <p className={styles.hint}>Only an owner or a person with the role billing adds credit.</p>
               )}
-              {open === 'add' && (
-                <AddCreditDialog
-                  customerId={customerId}
-                  drivers={paid}
-                  limits={{ min_usd, max_usd }}
-                  onClose={() => setOpen(null)}
-                />
+              {open === 'add' && mayCredits && paid.length > 0 && (
+                <AddCreditDialog customerId={customerId} drivers={paid} limits={{ min_usd, max_usd }} onClose={close} />
               )}
               {open === 'redeem' && <RedeemDialog customerId={customerId} onClose={() => setOpen(null)} />}
             </>

@@ -1,4 +1,3 @@
-import { Button } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { LatencyReport } from '#api/console-data.ts'
@@ -14,6 +13,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { RequestTable } from '../../parts/RequestTable.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
+import { AddCreditLink } from '../../shell/AddCreditLink.tsx'
 import { useKeyNames } from '../../shell/use-key-names.ts'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import { FirstSteps } from './FirstSteps.tsx'
@@ -49,14 +49,7 @@ export function Home() {
                 {held_usd > 0 && ` · ${roundUsd(held_usd)} USD held for running requests`}
               </p>
             </div>
-            {mayCredits && (
-              <Button
-                variant="default"
-                renderRoot={props => <Link {...props} to="/c/$customerId/credits" params={params} />}
-              >
-                Add credit
-              </Button>
-            )}
+            {mayCredits && <AddCreditLink customerId={customerId} />}
           </section>
         )}
       </Loaded>

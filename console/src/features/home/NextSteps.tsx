@@ -49,7 +49,7 @@ export function NextSteps({ customerId, hasRequest }: { customerId: string; hasR
       isDone:
         lines && (statement.hasNextPage || lines.some(({ kind }) => kind !== 'signup_credit' && kind !== 'usage')),
       text: (
-        <Link to="/c/$customerId/credits" params={params}>
+        <Link to="/c/$customerId/credits" params={params} search={{ add: true }}>
           Add credit
         </Link>
       ),

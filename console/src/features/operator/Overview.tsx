@@ -17,6 +17,7 @@ import { AuditState } from './AuditState.tsx'
 import styles from './operator.module.css'
 import { ServerAttempts, ServerError } from './ServerAttempts.tsx'
 import { ServerState } from './ServerState.tsx'
+import { SetupPanel } from './SetupPanel.tsx'
 
 /** The installation at a glance: alarms first, then money, servers and nodes. */
 export function Overview() {
@@ -27,6 +28,7 @@ export function Overview() {
       <Loaded query={overview} height={640}>
         {({ today, alarms, servers, nodes, last_audit: audit, ...sums }) => (
           <>
+            <SetupPanel />
             {alarms.length > 0 && (
               <Panel title="Alarms">
                 <ul className={styles.alarms}>

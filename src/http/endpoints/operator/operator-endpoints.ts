@@ -12,6 +12,7 @@ import type { PayoutService } from '../../../operator/payouts.ts'
 import type { OperatorPeople } from '../../../operator/people.ts'
 import type { OperatorPriceGroups } from '../../../operator/price-groups.ts'
 import type { OperatorProviderService } from '../../../operator/providers.ts'
+import type { OperatorSetup } from '../../../operator/setup.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorConfigEndpoints } from './config.ts'
 import { operatorCustomerEndpoints } from './customers.ts'
@@ -27,6 +28,7 @@ import { operatorPeopleEndpoints } from './people.ts'
 import { operatorPriceGroupEndpoints } from './price-groups.ts'
 import { operatorProviderEndpoints } from './providers.ts'
 import { operatorSettingsEndpoints } from './settings.ts'
+import { operatorSetupEndpoints } from './setup.ts'
 import { operatorSupplyEndpoints } from './supply.ts'
 import { operatorTrustEndpoints } from './trust.ts'
 import { operatorUsageEndpoints } from './usage.ts'
@@ -46,6 +48,7 @@ export function operatorEndpoints(
     readonly config: OperatorConfigService
     readonly settings: OperatorSettingsService
     readonly hosterInvites: HosterInvites
+    readonly setup: OperatorSetup
     readonly urlFor: (request: FastifyRequest, path: string) => string
     readonly clock: Clock
   },
@@ -68,5 +71,6 @@ export function operatorEndpoints(
     ...operatorHosterInviteEndpoints(deps),
     ...operatorTrustEndpoints(deps),
     ...operatorInstallationEndpoints(deps),
+    ...operatorSetupEndpoints(deps),
   ]
 }

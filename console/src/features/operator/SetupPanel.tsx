@@ -1,0 +1,91 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { SetupReport, SetupTest } from '#api/operator/setup.ts'
+import { setupQuery } from '../../api/operator-queries.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import styles from './operator.module.css'
+import { useMayOperate } from './use-may-operate.ts'
+
+type Step = SetupReport['steps'][number]
+
+const HIDDEN = 'switchyard-setup-hidden'
+
+/** What a new gateway still needs. It leaves when all is done, or when the operator hides it in this browser. */
+export function SetupPanel() {
+  const { data } = useQuery(setupQuery)
+  const [isHidden, setHidden] = useState(() => localStorage.getItem(HIDDEN) !== null)
+  if (data === undefined || isHidden || data.steps.every(({ is_done }) => is_done)) return null
+  const hide = () => {
+    localStorage.setItem(HIDDEN, '1')
+    setHidden(true)
+  }
+  return (
+    <Panel
+      title={texts.title}
+      aside={
+        <Button variant="subtle" size="compact-sm" onClick={hide}>
+          {texts.hide}
+        </Button>
+      }
+    >
+      <ul className={styles.setup}>
+        {data.steps.map(step => (
+          <li key={step.step}>
+            <SetupStep step={step} />
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  )
+}
+
+function SetupStep({ step: { step, is_done, detail, todo, link, has_test } }: { step: Step }) {
+  const mayOperate = useMayOperate()
+  const test = useWrite<void, SetupTest>(
+    () => ({ method: 'POST', path: `operator/setup/${step === 'mail' ? 'mail' : 'payments'}-test`, body: {} }),
+    { areas: [] },
+  )
+  return (
+    <>
+      <h3 className={styles.setupName}>
+        {texts.names[step]} <State state={is_done ? 'ok' : 'warn'}>{is_done ? texts.done : texts.open}</State>
+      </h3>
+      <p>{detail}</p>
+      {todo !== null && <p className={styles.hint}>{todo}</p>}
+      <div className={styles.buttons}>
+        {!is_done && link !== null && <a href={link}>{texts.links[step]}</a>}
+        {has_test && mayOperate && (
+          <Button variant="default" size="compact-sm" loading={test.isPending} onClick={() => test.mutate()}>
+            {step === 'mail' ? texts.testMail : texts.testPayments}
+          </Button>
+        )}
+      </div>
+      <p role="status" className={styles.hint}>
+        {test.data !== undefined && (
+          <>
+            <State state={test.data.is_working ? 'ok' : 'danger'}>
+              {test.data.is_working ? texts.works : texts.fails}
+            </State>{' '}
+            {test.data.detail}
+          </>
+        )}
+      </p>
+    </>
+  )
+}
+
+const texts = {
+  title: 'Set up this gateway',
+  hide: 'Hide',
+  done: 'done',
+  open: 'to do',
+  names: { mail: 'Mail', payments: 'Payments', provider: 'A provider', backups: 'Backups', tls: 'TLS' },
+  links: { mail: '', payments: 'Make vouchers', provider: 'Add a provider', backups: '', tls: '' },
+  testMail: 'Send me a test mail',
+  testPayments: 'Ask the payment services',
+  works: 'works',
+  fails: 'does not work',
+} as const
