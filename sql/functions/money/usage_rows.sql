@@ -55,29 +55,6 @@ BEGIN
   RETURN coalesce(v_settled, '{}');
 END $$;
 
--- Posts the charges as one transaction: customers pay hosters and the platform. Free requests post nothing. Adds to the sums of
--- hosters.
-CREATE OR REPLACE FUNCTION post_charges(p_tx bigint, p_sums settled_sum[]) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos)
-    SELECT p_tx, e.kind, e.account, e.amount FROM (
-      SELECT 'customer' AS kind, customer AS account, -sum(cost)::bigint AS amount FROM unnest(p_sums) GROUP BY customer
-      UNION ALL
-      SELECT 'hoster_payable', hoster, sum(hoster_share)::bigint FROM unnest(p_sums) WHERE hoster_share > 0 GROUP BY hoster
-      UNION ALL
-      SELECT 'platform_revenue', platform_account(), sum(fee)::bigint FROM unnest(p_sums)
-    ) e WHERE e.amount <> 0;
-  IF FOUND THEN
-    INSERT INTO ledger_tx (tx_id, kind, ref) OVERRIDING SYSTEM VALUE VALUES (p_tx, 'settle', gen_random_uuid()::text);
-  END IF;
-  INSERT INTO hoster_day_change (hoster_id, day, model_id, requests, successes, input_tokens, output_tokens, cost_nanos,
-      hoster_share_nanos, fee_nanos, refunded_nanos, refunded_share_nanos)
-    SELECT hoster, (hour AT TIME ZONE 'UTC')::date, model, sum(requests), sum(successes), sum(input_tokens), sum(output_tokens),
-      sum(cost), sum(hoster_share), sum(fee), 0, 0
-    FROM unnest(p_sums) WHERE hoster IS NOT NULL GROUP BY 1, 2, 3;
-END $$;
-
 -- Adds to the sums that reports read. Concurrent calls lock their rows in the order of the keys.
 CREATE OR REPLACE FUNCTION add_to_usage_sums(p_node_shard smallint, p_sums settled_sum[]) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -155,14 +132,3 @@ BEGIN
     ON CONFLICT (customer_id, day, label, node_shard) DO UPDATE SET
       requests = u.requests + excluded.requests, cost_nanos = u.cost_nanos + excluded.cost_nanos;
 END $$;
-
--- What the `other_parts` of a usage row, such as images, cost beyond its input and output price, in picodollars. Negative when
--- they are cheaper. Except for 'request', the price of a request, their tokens are among those of the row. For the audit.
-CREATE OR REPLACE FUNCTION other_parts_surcharge_picos(p_parts json, p_input_price bigint, p_output_price bigint) RETURNS numeric
-LANGUAGE sql IMMUTABLE STRICT AS $$
-  SELECT coalesce(sum(p.tokens::numeric * (p.pico_per_token - CASE
-    WHEN p.kind = 'request' THEN 0
-    WHEN p.kind IN ('output_audio', 'output_image') THEN p_output_price
-    ELSE p_input_price END)), 0)
-  FROM json_to_recordset(p_parts) AS p(kind text, tokens bigint, pico_per_token bigint)
-$$;
