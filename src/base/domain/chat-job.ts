@@ -306,6 +306,8 @@ export interface FitNotes {
   readonly dropped: ReadonlySet<string>
   /** The client's names of tools, by those that the server gets. */
   readonly names: ReadonlyMap<string, string>
+  /** The client's names of properties by those that the server got, by the client's name of the tool. */
+  readonly properties: ReadonlyMap<string, ReadonlyMap<string, string>>
   /** What the answer is checked against. Undefined: the server got all schemas as they are, or there are none. */
   readonly schemas: AnswerSchemas | undefined
   /** Where the answer breaks one of them, such as `#/tags maxItems`. Set when the answer has been read. */

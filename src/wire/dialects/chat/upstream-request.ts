@@ -74,7 +74,12 @@ function mayNeedFit({
 }: JsonObject): boolean {
   if (tools !== undefined || functions !== undefined) return true
   if (user !== undefined || id !== undefined || key !== undefined || format !== undefined) return true
-  return Array.isArray(messages) && messages.some(message => isJsonObject(message) && message.tool_calls !== undefined)
+  return Array.isArray(messages) && messages.some(mayBeRefused)
+}
+
+function mayBeRefused(message: unknown): boolean {
+  if (!isJsonObject(message)) return false
+  return message.tool_calls !== undefined || message.name !== undefined || typeof message.content !== 'string'
 }
 
 const NO_REASONING = 'none'

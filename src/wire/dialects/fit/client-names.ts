@@ -1,8 +1,10 @@
 import type { ChatJob, FitNotes } from '../../../base/domain/chat-job.ts'
+import type { ChunkChoice, ToolCallDelta } from '../../../base/domain/completion.ts'
 import type { StreamPart } from '../../../base/domain/handoff.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import type { AnswerReader, StreamNormaliser } from '../upstream-task.ts'
+import { type PropertyNames, renameArguments } from './property-names.ts'
 
 /** What decides the names and ids of an answer's calls towards the client. */
 export interface ClientCalls {
@@ -10,6 +12,8 @@ export interface ClientCalls {
   readonly names: ReadonlyMap<string, string>
   /** The ids of earlier calls in the conversation. */
   readonly earlierIds: ReadonlySet<string>
+  /** The client's names of properties by those that the server got, by the client's name of the tool. */
+  readonly properties: FitNotes['properties']
 }
 
 /**
@@ -17,15 +21,17 @@ export interface ClientCalls {
  * earlier turn: some number the calls of each answer from 0, and clients pair results with calls by their ids.
  */
 export function withClientNames(reader: AnswerReader, calls: ClientCalls): AnswerReader {
-  if (calls.names.size + calls.earlierIds.size === 0) return reader
+  if (calls.names.size + calls.earlierIds.size + calls.properties.size === 0) return reader
   return {
     ...reader,
     stream: (envelope, expected) =>
       new RenamedStream(reader.stream(envelope, expected), calls, envelope.id.slice(-ID_CHARACTERS)),
     whole: (text, envelope, expected) => {
       const completion = reader.whole(text, envelope, expected)
-      for (const { message } of completion.choices)
+      for (const { message } of completion.choices) {
         renameCalls(message.tool_calls, calls, envelope.id.slice(-ID_CHARACTERS))
+        renameWholeArguments(message.tool_calls, calls.properties)
+      }
       return completion
     },
   }
@@ -35,6 +41,7 @@ export function withClientNames(reader: AnswerReader, calls: ClientCalls): Answe
 const ID_CHARACTERS = 8
 
 const noNames: ReadonlyMap<string, string> = new Map()
+const noProperties: FitNotes['properties'] = new Map()
 
 /** Collects it for one attempt. `fit`: what the server got otherwise than the client sent it. */
 export function clientCalls({ forward, source }: ChatJob, fit: FitNotes | undefined): ClientCalls {
@@ -47,13 +54,14 @@ export function clientCalls({ forward, source }: ChatJob, fit: FitNotes | undefi
     for (const { tool_calls: calls } of forward.messages)
       if (Array.isArray(calls)) for (const call of calls) note(call?.id)
   }
-  return { names: fit?.names ?? noNames, earlierIds }
+  return { names: fit?.names ?? noNames, earlierIds, properties: fit?.properties ?? noProperties }
 }
 
 class RenamedStream implements StreamNormaliser {
   readonly #stream: StreamNormaliser
   readonly #calls: ClientCalls
   readonly #idEnd: string
+  readonly #held = new HeldArguments()
 
   constructor(stream: StreamNormaliser, calls: ClientCalls, idEnd: string) {
     this.#stream = stream
@@ -100,9 +108,50 @@ class RenamedStream implements StreamNormaliser {
   #renamed(parts: StreamPart[]): StreamPart[] {
     for (const part of parts) {
       if (typeof part === 'string') continue
-      for (const { delta } of part.choices) renameCalls(delta.tool_calls, this.#calls, this.#idEnd)
+      for (const choice of part.choices) {
+        renameCalls(choice.delta.tool_calls, this.#calls, this.#idEnd)
+        if (this.#calls.properties.size > 0) this.#held.rename(choice, this.#calls.properties)
+      }
     }
     return parts
+  }
+}
+
+function renameWholeArguments(calls: unknown, properties: FitNotes['properties']): void {
+  if (!Array.isArray(calls) || properties.size === 0) return
+  for (const { function: called } of calls) {
+    const names = isJsonObject(called) ? properties.get(String(called.name)) : undefined
+    if (names !== undefined && typeof called.arguments === 'string') {
+      called.arguments = renameArguments(called.arguments, names)
+    }
+  }
+}
+
+/** Holds the arguments of calls back until they are whole, where their properties have other names at the server. */
+class HeldArguments {
+  readonly #calls = new Map<string, { readonly index: number; readonly names: PropertyNames; text: string }>()
+
+  /** Changes the delta of a choice. The last one has the arguments of all its calls. */
+  rename({ index: choice, delta, finish_reason: reason }: ChunkChoice, properties: FitNotes['properties']): void {
+    for (const call of delta.tool_calls ?? []) this.#hold(choice, call, properties)
+    if (reason === null) return
+    const held = [...this.#calls].filter(([key]) => key.startsWith(`${choice}:`))
+    if (held.length === 0) return
+    const whole = held.map(([key, { index, names, text }]) => {
+      this.#calls.delete(key)
+      return { index, function: { arguments: renameArguments(text, names) } }
+    })
+    delta.tool_calls = [...(delta.tool_calls ?? []), ...whole]
+  }
+
+  #hold(choice: number, call: ToolCallDelta, properties: FitNotes['properties']): void {
+    const key = `${choice}:${call.index}`
+    const names = call.function?.name === undefined ? undefined : properties.get(call.function.name)
+    if (names !== undefined) this.#calls.set(key, { index: call.index, names, text: '' })
+    const held = this.#calls.get(key)
+    if (held === undefined || call.function === undefined) return
+    held.text += call.function.arguments ?? ''
+    call.function.arguments = ''
   }
 }
 

@@ -5,7 +5,9 @@ import type { Offer } from '../../../base/domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { flatToolName } from '../tool-names.ts'
 import { fitParameters, fitSchema } from './fit-schema.ts'
+import { fitPropertyNames, type PropertyNames, renameProperties } from './property-names.ts'
 import { canBeStrict } from './strict-schema.ts'
+import { withDefinitions } from './valid-schema.ts'
 import { rulesOf, type VendorRules } from './vendor-rules.ts'
 
 /** Fits the parts of one body, and notes what it changes. */
@@ -16,6 +18,7 @@ export class Fit implements FitNotes {
   readonly dropped = new Set<string>()
   /** The client's names of tools, by those that the server gets. */
   readonly names = new Map<string, string>()
+  readonly properties = new Map<string, PropertyNames>()
   schemas: AnswerSchemas | undefined
   schemaViolation: string | undefined
 
@@ -59,7 +62,7 @@ export class Fit implements FitNotes {
   /** Returns the parameters of a tool, and whether they stay strict. */
   parameters(schema: unknown, isStrict: boolean, tool: unknown): { parameters: JsonObject; strict: boolean } {
     const { parameters, output, strict } = this.rules
-    const plain = fitParameters(schema, parameters)
+    const plain = this.#named(fitParameters(schema, parameters), tool)
     const staysStrict = isStrict && (strict === null || canBeStrict(plain))
     const fitted = staysStrict ? fitSchema(plain, strict ?? output) : plain
     const isChanged = fitted !== schema && JSON.stringify(fitted) !== JSON.stringify(withProperties(schema))
@@ -69,12 +72,36 @@ export class Fit implements FitNotes {
     return { parameters: fitted, strict: staysStrict }
   }
 
+  #named(parameters: JsonObject, tool: unknown): JsonObject {
+    const { propertyName } = this.rules.parameters
+    if (propertyName === null) return parameters
+    const fitted = fitPropertyNames(parameters, propertyName, sentToolName)
+    if (fitted.names !== null && typeof tool === 'string') this.properties.set(tool, fitted.names)
+    return fitted.parameters
+  }
+
+  /** Of tools with one name, the last is sent: vendors refuse the request for two. */
+  unique(tools: readonly unknown[], nameOf: (tool: JsonObject) => unknown): readonly unknown[] {
+    if (!this.rules.parameters.isValid) return tools
+    const last = new Map(tools.map((tool, at) => [isJsonObject(tool) ? nameOf(tool) : undefined, at]))
+    const isSent = (tool: unknown, at: number) => {
+      const name = isJsonObject(tool) ? nameOf(tool) : undefined
+      return typeof name !== 'string' || last.get(name) === at
+    }
+    const sent = tools.filter(isSent)
+    if (sent.length === tools.length) return tools
+    this.changed.add('tools')
+    return sent
+  }
+
   /** Returns the schema of an answer, and whether it stays strict. */
   output(schema: unknown, isStrict: boolean): { schema: unknown; strict: boolean } {
     if (!isJsonObject(schema)) return { schema, strict: isStrict }
     const { output, strict } = this.rules
-    const staysStrict = isStrict && (strict === null || canBeStrict(schema))
-    const fitted = fitSchema(schema, staysStrict && strict !== null ? strict : output)
+    const top = output.isValid ? withDefinitions(schema) : schema
+    const plain = fitSchema(top, output)
+    const staysStrict = isStrict && (strict === null || canBeStrict(plain))
+    const fitted = staysStrict && strict !== null ? fitSchema(plain, strict) : plain
     if (fitted !== schema || staysStrict !== isStrict) {
       this.changed.add('response_format')
       this.checkOutput(schema)
@@ -162,7 +189,13 @@ const identifiers = ['user', 'safety_identifier', 'prompt_cache_key'] as const
 
 function fitChat(body: JsonObject, fit: Fit): void {
   for (const field of identifiers) fit.identifier(body, field)
-  if (Array.isArray(body.tools)) body.tools = each(body.tools, tool => fitChatTool(tool, fit))
+  if (Array.isArray(body.tools)) {
+    const tools = each(body.tools, tool => fitChatTool(tool, fit))
+    body.tools = fit.unique(tools, ({ function: declared, custom }) => {
+      const named = declared ?? custom
+      return isJsonObject(named) ? named.name : undefined
+    })
+  }
   if (Array.isArray(body.functions)) body.functions = each(body.functions, declared => fitFunction(declared, fit))
   if (body.tool_choice !== undefined) body.tool_choice = fitChoice(body.tool_choice, fit)
   if (isJsonObject(body.function_call)) {
@@ -227,6 +260,7 @@ function fitChoice(choice: unknown, fit: Fit): unknown {
 function fitChatMessage(message: JsonObject, fit: Fit): JsonObject {
   const { tool_calls: calls, tool_call_id: callId, function_call: call } = message
   const changes: JsonObject = {}
+  fitSpeaker(message, fit, changes)
   if (callId !== undefined && fit.callId(callId) !== callId) changes.tool_call_id = fit.callId(callId)
   if (Array.isArray(calls)) {
     const fitted = each(calls, each => fitChatCall(each, fit))
@@ -240,6 +274,22 @@ function fitChatMessage(message: JsonObject, fit: Fit): JsonObject {
     changes.name = fit.toolName(message.name)
   }
   return isEmpty(changes) ? message : { ...message, ...changes }
+}
+
+/** An assistant's turn without a text or a call is refused, unless its text is empty. */
+function fitSpeaker({ role, name, content, ...message }: JsonObject, fit: Fit, changes: JsonObject): void {
+  const { speakerName } = fit.rules
+  if (speakerName === null || role === 'tool' || role === 'function') return
+  if (typeof name === 'string' && !speakerName.test(name)) {
+    changes.name = name.replace(/[\s<|\\/>]+/g, '_').slice(0, NAME_CHARACTERS_MAX) || '_'
+    fit.changed.add('messages.name')
+  }
+  const isSilent = (content ?? null) === null || (Array.isArray(content) && content.length === 0)
+  if (role === 'assistant' && isSilent && !saysOtherwise(message)) changes.content = ''
+}
+
+function saysOtherwise({ tool_calls: calls, function_call: call, refusal, audio }: JsonObject): boolean {
+  return (Array.isArray(calls) && calls.length > 0) || isJsonObject(call) || isJsonObject(audio) || Boolean(refusal)
 }
 
 /** Servers parse the arguments, and an empty text is no JSON. */
@@ -264,7 +314,10 @@ function fitResponses(body: JsonObject, fit: Fit): void {
     body.max_output_tokens = fit.rules.outputTokensMin
     fit.changed.add('max_output_tokens')
   }
-  if (Array.isArray(body.tools)) body.tools = each(body.tools, tool => fitResponsesTool(tool, fit))
+  if (Array.isArray(body.tools)) {
+    const tools = each(body.tools, tool => fitResponsesTool(tool, fit))
+    body.tools = fit.unique(tools, ({ name }) => name)
+  }
   if (body.tool_choice !== undefined) body.tool_choice = fitChoice(body.tool_choice, fit)
   if (Array.isArray(body.input)) body.input = each(body.input, item => fitItem(item, fit))
   const { text } = body
@@ -327,7 +380,8 @@ function fitMessages(body: JsonObject, fit: Fit): void {
   }
   if (Array.isArray(body.tools)) {
     const hasSearch = body.tools.some(tool => isJsonObject(tool) && String(tool.type).startsWith('tool_search_tool'))
-    body.tools = each(body.tools, tool => fitMessagesTool(tool, hasSearch, fit))
+    const tools = each(body.tools, tool => fitMessagesTool(tool, hasSearch, fit))
+    body.tools = fit.unique(tools, ({ name }) => name)
   }
   const { tool_choice: choice } = body
   if (isJsonObject(choice) && 'name' in choice) body.tool_choice = { ...choice, name: fit.toolName(choice.name) }
@@ -370,6 +424,7 @@ function fitBlock(block: JsonObject, fit: Fit): JsonObject {
       if (block.toolset_name === undefined && fit.toolName(block.name) !== block.name) {
         changes.name = fit.toolName(block.name)
       }
+      fitInput(block, fit, changes)
       break
     case 'tool_result': {
       const { tool_use_id: id, content } = block
@@ -389,12 +444,20 @@ function fitBlock(block: JsonObject, fit: Fit): JsonObject {
   return isEmpty(changes) ? block : { ...block, ...changes }
 }
 
+/** The model sees the arguments of earlier calls as it wrote them. */
+function fitInput({ name, input }: JsonObject, fit: Fit, changes: JsonObject): void {
+  const names = typeof name === 'string' ? fit.properties.get(name) : undefined
+  if (names !== undefined)
+    changes.input = renameProperties(input, new Map([...names].map(([sent, own]) => [own, sent])))
+}
+
 function fitGemini(body: JsonObject, fit: Fit): void {
   if (Array.isArray(body.tools)) {
     body.tools = each(body.tools, tool => {
       const { functionDeclarations: declared } = tool
       if (!Array.isArray(declared)) return tool
-      return { ...tool, functionDeclarations: each(declared, each => fitDeclaration(each, fit)) }
+      const functions = each(declared, each => fitDeclaration(each, fit))
+      return { ...tool, functionDeclarations: fit.unique(functions, ({ name }) => name) }
     })
   }
   const { toolConfig, generationConfig: config } = body

@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import { validLevel, withDefinitions } from './valid-schema.ts'
 import type { SchemaRules } from './vendor-rules.ts'
 
 /** Keywords with one schema, with a list of schemas, and with schemas by their names. */
@@ -35,10 +36,12 @@ const TOLD_CHARACTERS_MAX = 1_000
  * Returns a schema that a vendor accepts: the given one if it fits, as most do, else a copy of what changes.
  * Constraints that the vendor refuses move into the description, as in the vendors' own SDKs.
  */
-export function fitSchema(schema: JsonObject, rules: SchemaRules): JsonObject {
+export function fitSchema(given: JsonObject, rules: SchemaRules): JsonObject {
+  const told: [keyword: string, value: unknown][] = []
+  const valid = rules.isValid ? validLevel(given, (keyword, value) => told.push([keyword, value])) : given
+  const schema = rules.isDefined ? definedOnly(valid) : valid
   if (rules.hasBareRefs && schema.$ref !== undefined && Object.keys(schema).length > 1) return wrapRef(schema, rules)
   let copy: JsonObject | null = null
-  const told: [keyword: string, value: unknown][] = []
   const own = (): JsonObject => {
     copy ??= { ...schema }
     return copy
@@ -63,7 +66,7 @@ export function fitSchema(schema: JsonObject, rules: SchemaRules): JsonObject {
     if (isJsonObject(schema.additionalProperties)) told.push(['additionalProperties', schema.additionalProperties])
     own().additionalProperties = false
   }
-  if (rules.needsItems && isListSchema(schema) && !isJsonObject(schema.items)) own().items = {}
+  if (rules.needsItems && isListSchema(schema) && !isJsonObject(schema.items)) own().items = itemsOf(schema, rules)
   if (told.length > 0) own().description = describe(schema.description, told)
   return copy ?? schema
 }
@@ -74,6 +77,7 @@ export function fitSchema(schema: JsonObject, rules: SchemaRules): JsonObject {
  */
 export function fitParameters(schema: unknown, rules: SchemaRules): JsonObject {
   let top = isJsonObject(schema) ? schema : {}
+  if (rules.isValid) top = withDefinitions(top)
   if (rules.isPlainAtTop) top = plainTop(top)
   const isObject = top.type === 'object' && isJsonObject(top.properties)
   const fitting = isObject
@@ -82,8 +86,8 @@ export function fitParameters(schema: unknown, rules: SchemaRules): JsonObject {
   return fitSchema(fitting, rules)
 }
 
-function isRefused(keyword: string, value: unknown, { keywords, formats, minItemsMax }: SchemaRules): boolean {
-  if (keywords !== null && !keywords.has(keyword)) return true
+function isRefused(keyword: string, value: unknown, { keywords, refused, formats, minItemsMax }: SchemaRules): boolean {
+  if (refused?.has(keyword) || (keywords !== null && !keywords.has(keyword))) return true
   if (keyword === 'format') return formats !== null && !formats.has(String(value))
   return keyword === 'minItems' && typeof value === 'number' && value > minItemsMax
 }
@@ -99,7 +103,7 @@ function replacement(
     // What satisfies the only schema of a list satisfies one of them.
     if (keyword === 'allOf' && Array.isArray(value) && value.length === 1) return ['anyOf', value]
   }
-  if (keyword === 'const' && hasOnlyAnyOf && typeof value === 'string') return ['enum', [value]]
+  if (keyword === 'const' && hasOnlyAnyOf && typeof value === 'string' && value !== '') return ['enum', [value]]
   return null
 }
 
@@ -135,8 +139,31 @@ function isObjectSchema({ type, properties }: JsonObject): boolean {
   return type === 'object' || (Array.isArray(type) && type.includes('object')) || isJsonObject(properties)
 }
 
-function isListSchema({ type, prefixItems }: JsonObject): boolean {
-  return (type === 'array' || (Array.isArray(type) && type.includes('array'))) && prefixItems === undefined
+function isListSchema({ type }: JsonObject): boolean {
+  return type === 'array' || (Array.isArray(type) && type.includes('array'))
+}
+
+/** A tuple has no more than its own items, but the vendor wants to know what they are. */
+function itemsOf({ prefixItems }: JsonObject, rules: SchemaRules): JsonObject {
+  return Array.isArray(prefixItems) ? { anyOf: fitEach(prefixItems, rules) } : {}
+}
+
+function definedOnly(schema: JsonObject): JsonObject {
+  const { properties, required, enum: values } = schema
+  let copy: JsonObject | null = null
+  if (isJsonObject(properties) && Array.isArray(required)) {
+    const defined = required.filter(name => Object.hasOwn(properties, String(name)))
+    if (defined.length < required.length) copy = { ...schema, required: defined }
+  }
+  if (Array.isArray(values)) {
+    const known = values.filter(value => typeof value === 'number' || (typeof value === 'string' && value !== ''))
+    if (known.length < values.length) {
+      copy ??= { ...schema }
+      if (known.length > 0) copy.enum = known
+      else delete copy.enum
+    }
+  }
+  return copy ?? schema
 }
 
 function describe(description: unknown, told: readonly (readonly [keyword: string, value: unknown])[]): string {

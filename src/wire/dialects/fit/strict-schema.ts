@@ -29,7 +29,10 @@ function isClosable({ properties, required, additionalProperties: others, patter
   if (isJsonObject(others) || others === true || isJsonObject(patternProperties)) return false
   if (!isJsonObject(properties)) return others === false
   const names: readonly unknown[] = Array.isArray(required) ? required : []
-  return Object.keys(properties).every(name => names.includes(name))
+  return (
+    new Set(names).size === Object.keys(properties).length &&
+    Object.keys(properties).every(name => names.includes(name))
+  )
 }
 
 function innerSchemas(schema: JsonObject): unknown[] {

@@ -5,6 +5,8 @@ import type { Offer } from '../../../base/domain/offer.ts'
 export interface SchemaRules {
   /** The keywords that it knows. What it does not know goes into the description. Null: all. */
   readonly keywords: ReadonlySet<string> | null
+  /** Keywords that go into the description although `keywords` does not rule them out. */
+  readonly refused?: ReadonlySet<string>
   /** The values of `format` that it knows. Null: all. */
   readonly formats: ReadonlySet<string> | null
   /** The largest `minItems`. */
@@ -17,6 +19,12 @@ export interface SchemaRules {
   readonly needsItems: boolean
   /** `oneOf` and `const` become `anyOf` and `enum`. */
   readonly hasOnlyAnyOf: boolean
+  /** Whatever is no JSON Schema 2020-12 is repaired or left out. */
+  readonly isValid: boolean
+  /** `required` may name defined properties only, and `enum` has texts and numbers that are not empty. */
+  readonly isDefined: boolean
+  /** The names of the properties at the top of a tool's parameters. Null: any. */
+  readonly propertyName: RegExp | null
   /** No keyword may stand beside `$ref`. */
   readonly hasBareRefs: boolean
 }
@@ -38,6 +46,8 @@ export interface VendorRules {
   readonly output: SchemaRules
   /** The same where they are `strict`, and not every schema can be. Null: as `output`. */
   readonly strict: SchemaRules | null
+  /** The names of speakers in messages, and an empty text for an answer without one. Null: any. */
+  readonly speakerName: RegExp | null
   /** True if the types of images must be those of their bytes. */
   readonly readsMediaTypes: boolean
 }
@@ -50,6 +60,9 @@ const anySchema: SchemaRules = {
   isPlainAtTop: false,
   needsItems: false,
   hasOnlyAnyOf: false,
+  isValid: false,
+  isDefined: false,
+  propertyName: null,
   hasBareRefs: false,
 }
 
@@ -57,7 +70,7 @@ const anySchema: SchemaRules = {
  * OpenAI: "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level", "array
  * schema missing items" (github/github-mcp-server issue 1548, tailcallhq/forgecode issue 1359).
  */
-const openaiParameters: SchemaRules = { ...anySchema, isPlainAtTop: true, needsItems: true }
+const openaiParameters: SchemaRules = { ...anySchema, isValid: true, isPlainAtTop: true, needsItems: true }
 
 /**
  * OpenAI's "Structured outputs", supported schemas. Keywords outside are refused in strict mode: "'minLength' is not
@@ -71,12 +84,23 @@ const openaiStrict: SchemaRules = {
     ...['exclusiveMinimum', 'exclusiveMaximum', 'minItems', 'maxItems'],
   ]),
   formats: new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uuid']),
+  isValid: true,
   isClosed: true,
   hasBareRefs: true,
 }
 
-/** Anthropic: "input_schema does not support oneOf, allOf, or anyOf at the top level". */
-const anthropicParameters: SchemaRules = { ...anySchema, isPlainAtTop: true }
+/**
+ * Anthropic: "input_schema does not support oneOf, allOf, or anyOf at the top level", "Property keys should match pattern
+ * '^[a-zA-Z0-9_.-]{1,64}$'" (beautyfree/appstore-connect-mcp issue 1, decocms/studio pull request 6874). A pattern of
+ * names is refused as an invalid schema (openclaw/openclaw issue 29416).
+ */
+const anthropicParameters: SchemaRules = {
+  ...anySchema,
+  refused: new Set(['patternProperties']),
+  isValid: true,
+  isPlainAtTop: true,
+  propertyName: /^[a-zA-Z0-9_.-]{1,64}$/,
+}
 
 /**
  * The subset of Anthropic's structured outputs and strict tools: docs.claude.com, "Structured outputs", JSON Schema
@@ -89,6 +113,9 @@ const anthropicOutput: SchemaRules = {
   ]),
   formats: new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'uri', 'ipv4', 'ipv6', 'uuid']),
   minItemsMax: 1,
+  isValid: true,
+  isDefined: false,
+  propertyName: null,
   isClosed: true,
   isPlainAtTop: false,
   needsItems: false,
@@ -98,10 +125,13 @@ const anthropicOutput: SchemaRules = {
 
 /**
  * The keywords of Gemini's JSON Schema: ai.google.dev, "Structured output", and its API reference,
- * `responseJsonSchema`.
+ * `responseJsonSchema`. "required[0]: property is not defined", "enum[0]: cannot be empty" (iBUHub/AIStudioToAPI issue
+ * 154).
  */
 const geminiSchema: SchemaRules = {
   ...anySchema,
+  isValid: true,
+  isDefined: true,
   keywords: new Set([
     ...['$id', '$defs', '$ref', '$anchor', 'type', 'format', 'title', 'description', 'enum', 'items', 'prefixItems'],
     ...['minItems', 'maxItems', 'minimum', 'maximum', 'anyOf', 'properties', 'additionalProperties', 'required'],
@@ -119,8 +149,10 @@ const openaiRules: VendorRules = {
   identifierCharactersMax: 64,
   outputTokensMin: 1,
   parameters: openaiParameters,
-  output: anySchema,
+  output: { ...anySchema, isValid: true },
   strict: openaiStrict,
+  // "Invalid 'messages[0].name': string does not match pattern".
+  speakerName: /^[^\s<|\\/>]{1,64}$/,
   readsMediaTypes: false,
 }
 
@@ -132,6 +164,7 @@ const anthropicRules: VendorRules = {
   parameters: anthropicParameters,
   output: anthropicOutput,
   strict: null,
+  speakerName: null,
   readsMediaTypes: true,
 }
 
@@ -153,6 +186,7 @@ const rulesByDialect: Readonly<Record<Dialect, VendorRules>> = {
     parameters: { ...geminiSchema, isPlainAtTop: true },
     output: geminiSchema,
     strict: null,
+    speakerName: null,
     readsMediaTypes: true,
   },
   // AWS, API reference of Bedrock Runtime: ToolSpecification, ToolUseBlock.
@@ -164,7 +198,13 @@ const rulesByDialect: Readonly<Record<Dialect, VendorRules>> = {
 }
 
 /** Local servers and those of hosters take any schema of an object, and some generate by it. */
-const ownServers: VendorRules = { ...openaiRules, parameters: anySchema, strict: null }
+const ownServers: VendorRules = {
+  ...openaiRules,
+  parameters: anySchema,
+  output: anySchema,
+  strict: null,
+  speakerName: null,
+}
 
 /** Returns the rules of the server of an offer, when it is asked in this dialect. */
 export function rulesOf({ endpoint }: Pick<Offer, 'endpoint'>, dialect: Dialect): VendorRules {
