@@ -1,13 +1,17 @@
 import { Command } from 'commander'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { type Config, loadConfig } from '../start/config/config.ts'
+import { createLiveConfig, type LiveConfig } from '../start/config/live-config.ts'
 import { UsageError } from './failure.ts'
 import { createOutput, type Output } from './output.ts'
 
 /** The configuration and the output of a command. */
 export interface Session {
+  /** With what operators manage, once `withDatabase` has read it. */
   readonly config: Config
   readonly output: Output
+  /** Replaces the settings of `config` that operators can manage. */
+  readonly useSettings?: LiveConfig['use']
 }
 
 export interface CommonOptions {
@@ -109,7 +113,8 @@ function inheritCommonOptions(command: Command): void {
 
 /** Loads the configuration that the command's options select. Throws ConfigError. */
 export function createSession(options: CommonOptions): Session {
-  return { config: loadConfig({ file: options.config }), output: createCommandOutput(options) }
+  const { config, use } = createLiveConfig(loadConfig({ file: options.config }))
+  return { config, useSettings: use, output: createCommandOutput(options) }
 }
 
 export function createCommandOutput(options: CommonOptions): Output {

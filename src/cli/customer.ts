@@ -50,9 +50,9 @@ function addCustomer(): Command {
     .action(async (email: string, options) => {
       const session = createSession(options)
       const { config, output } = session
-      if (options.tier !== undefined) requireTier(config, options.tier)
       const customer = await withDatabase(session, pool =>
         transaction(pool, async sql => {
+          if (options.tier !== undefined) requireTier(config, options.tier)
           const added = await createCustomer(sql, config, { email, accountTier: options.tier })
           if (added) await noteCustomerCreated(sql, commandLine, added, config.signup.creditNanos)
           return added
@@ -113,9 +113,9 @@ function tier(): Command {
     .argument('<tier>', 'one of account_tiers in the configuration')
     .action(async (emailOrId: string, accountTier: string, options) => {
       const session = createSession(options)
-      requireTier(session.config, accountTier)
       const customer = await withDatabase(session, pool =>
         transaction(pool, async sql => {
+          requireTier(session.config, accountTier)
           const found = await resolveCustomer(sql, emailOrId)
           const before = await readCustomerState(sql, found)
           await setAccountTier(sql, found.customerId, accountTier)

@@ -86,11 +86,11 @@ function assign(): Command {
     .action(async (group: string, { customer, tier, reason = 'Set on the command line.', ...options }) => {
       const session = createSession(options)
       if ((customer === undefined) === (tier === undefined)) throw new UsageError('Give --customer or --tier.')
-      if (tier !== undefined && !Object.hasOwn(session.config.accountTiers, tier))
-        throw new Failure(`There is no account tier "${tier}".`)
       const name = group === 'none' ? null : group
       await withDatabase(session, pool =>
         transaction(pool, async sql => {
+          if (tier !== undefined && !Object.hasOwn(session.config.accountTiers, tier))
+            throw new Failure(`There is no account tier "${tier}".`)
           if (tier !== undefined) return assignToTier(sql, commandLine, { tier, name, reason })
           const { customerId } = await resolveCustomer(sql, customer)
           return assignToCustomer(sql, commandLine, { customerId, name, reason })

@@ -4,21 +4,24 @@ import { migrate, pendingMigrations, sqlDir } from '../base/db/migrate.ts'
 import { openDatabase } from '../base/db/open-database.ts'
 import { createPool, type Pool } from '../base/db/pool.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
-import type { Config } from '../start/config/config.ts'
+import { readSettingsVersion } from '../operator/settings-versions.ts'
+import { type Config, ConfigError } from '../start/config/config.ts'
+import { withManaged } from '../start/config/managed-settings.ts'
+import type { RunTimeSettings } from '../start/config/run-time-settings.ts'
 import { hasDatabase } from '../start/has-database.ts'
 import type { Session } from './command.ts'
 import { Failure } from './failure.ts'
 
 /**
  * Runs `work` on the configured database, with or without a running server. Starts the embedded PostgreSQL if
- * it is not running, and stops it afterwards. Applies pending migrations first; throws Failure if a server of
+ * it is not running, and stops it afterwards. From then on, the configuration of the session has what operators manage. Applies pending migrations first; throws Failure if a server of
  * an older version is running.
  *
  * @param mayCreate whether to create a missing embedded PostgreSQL. Without it a missing one is a Failure,
  * because it usually means the wrong directory.
  */
 export async function withDatabase<T>(
-  { config, output }: Session,
+  { config, output, useSettings }: Session,
   work: (pool: Pool) => Promise<T>,
   { mayCreate = false } = {},
 ): Promise<T> {
@@ -46,12 +49,27 @@ export async function withDatabase<T>(
       // Commands use the owner. Only new tables and functions need rights, so that a gateway can use them at once.
       if (applied.length > 0) await grantGatewayRights(database)
       for (const name of applied) output.note(`Applied ${name}`)
+      if (useSettings !== undefined) useSettings(await readManaged(pool, config, output))
       return await work(pool)
     } finally {
       await pool.end()
     }
   } finally {
     await database.close()
+  }
+}
+
+/** Returns what operators manage, with what the file declares; only the latter if they do not fit together. */
+async function readManaged(pool: Pool, config: Config, output: Session['output']): Promise<RunTimeSettings> {
+  const { settings } = await readSettingsVersion(pool)
+  try {
+    return withManaged(settings, config)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    output.note(
+      `The managed settings do not fit to the configuration file, so this command does not use them: ${error.message}`,
+    )
+    return withManaged({}, config)
   }
 }
 

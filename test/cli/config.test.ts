@@ -124,6 +124,10 @@ test('settings are exported and applied with the providers, and a round trip cha
   const exported = (await run('config', 'export')).stdout
   expect(parse(exported)).toMatchObject({ signup: { credit_usd: '1.50', tier: 'gold' } })
   expect((await result(exported, '--prune')).settings).toMatchObject({ change: 'unchanged', version: 1 })
+  // Commands use what is managed.
+  const added = JSON.parse((await run('customer', 'add', 'ada@example.com', '--json')).stdout) as object
+  expect(added).toMatchObject({ account_tier: 'gold', balance_usd: '1.50' })
+  expect((await run('customer', 'tier', 'ada@example.com', 'gold')).code).toBe(0)
   await expect(result('signup: { tier: platinum }')).rejects.toThrow('is not an account tier')
   expect((await result('limits: { wait_for_credit_ms: 1 }', '--prune')).settings).toMatchObject({ version: 2 })
   expect(parse((await run('config', 'export')).stdout)).toEqual({ limits: { wait_for_credit_ms: 1 }, endpoints: [] })

@@ -11,7 +11,9 @@ import { markOf, readMark } from '../../base/secrets/master-key-mark.ts'
 import { readHosterOffers } from '../../market/supply/hosters/hoster-offers.ts'
 import { listLiveNodes } from '../../money/ledger/leases/list-live-nodes.ts'
 import { lateJobWarning, readLateJob } from '../../operator/late-job.ts'
+import { readSettingsVersion } from '../../operator/settings-versions.ts'
 import type { Config } from '../../start/config/config.ts'
+import { withManaged } from '../../start/config/managed-settings.ts'
 import { hasDatabase } from '../../start/has-database.ts'
 import { createPinnedLookup } from '../../wire/egress/pinned-lookup.ts'
 import type { Session } from '../command.ts'
@@ -152,7 +154,8 @@ async function checkClock(pool: Pool): Promise<string> {
   return `within ${Math.abs(skewMs)} ms of the database's clock`
 }
 
-async function checkAccountTiers(pool: Pool, { accountTiers }: Config): Promise<string> {
+async function checkAccountTiers(pool: Pool, config: Config): Promise<string> {
+  const { accountTiers } = withManaged((await readSettingsVersion(pool)).settings, config)
   const { rows } = await pool.query<{ tier: string }>('SELECT DISTINCT account_tier AS tier FROM customer ORDER BY 1')
   const missing = rows.map(({ tier }) => tier).filter(tier => !Object.hasOwn(accountTiers, tier))
   if (missing.length === 0) return 'the tier of every customer is configured'

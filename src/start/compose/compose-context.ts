@@ -6,7 +6,7 @@ import { type Clock, type Scheduler, systemClock, systemScheduler } from '../../
 import { deriveKey, EVIDENCE } from '../../base/secrets/master-key.ts'
 import { type CreditEvidence, createCreditEvidence } from '../../money/ledger/credit-evidence.ts'
 import type { Config } from '../config/config.ts'
-import { createLiveConfig, type LiveConfig } from './live-config.ts'
+import { createLiveConfig, type LiveConfig } from '../config/live-config.ts'
 
 export interface ComposeInput {
   readonly config: Config

@@ -1,5 +1,5 @@
-import type { Config } from '../config/config.ts'
-import type { RunTimeSettings } from '../config/run-time-settings.ts'
+import type { Config } from './config.ts'
+import type { RunTimeSettings } from './run-time-settings.ts'
 
 /** The configuration of a node, as it is at each moment. */
 export interface LiveConfig {
