@@ -21,6 +21,7 @@ import { errorFormatOf } from '../../src/http/error-format.ts'
 import { isGeneration } from '../../src/http/generation-routes.ts'
 import { openapiDocument } from '../../src/http/openapi.ts'
 import { createServer } from '../../src/http/server.ts'
+import { hashApiKey } from '../../src/identity/auth/api-key.ts'
 import { chatDialect } from '../../src/wire/dialects/chat/chat-dialect.ts'
 import { completionsDialectWith } from '../../src/wire/dialects/completions/completions-dialect.ts'
 import { embeddingsDialectWith } from '../../src/wire/dialects/embeddings/embeddings-dialect.ts'
@@ -91,6 +92,7 @@ const endpoints: readonly Endpoint[] = [
           windows: broken,
           onRefused: broken,
           onError: () => {},
+          accessLog: null,
         },
         log: { error() {}, debug() {} },
         authenticate: () => {
@@ -141,6 +143,8 @@ const strict = useTestApp({
 const customer = useCustomer(gateway, { tier: 'scale', key: { scopes: ['manage'] } })
 /** A key of `customer` without the scope manage and with one allowed model. */
 let plain: TestCustomer
+/** Has a key that is paused. */
+let paused: TestCustomer
 /** A request, a key and an alert rule of `customer`, and of another customer. */
 let mine: Ids
 let theirs: Ids
@@ -159,6 +163,10 @@ const hook = { kind: 'daily_spend', channel: 'webhook', target: 'https://hooks.a
 beforeAll(async () => {
   upstream.always(rightAnswer)
   plain = await gateway.anotherKey(customer, { allowedModels: ['test-model'] })
+  paused = await gateway.anotherKey(customer)
+  await gateway.database.pool.query("UPDATE api_key SET paused_at = now() WHERE key_hash = decode($1, 'base64')", [
+    hashApiKey(paused.key),
+  ])
   mine = await idsOf(customer)
   theirs = { ...(await idsOf(await manager())), models: 'unknown' }
 })
@@ -317,8 +325,18 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
   403: endpoint =>
     Promise.all(
       isGeneration(endpoint)
-        ? [{}, { dry_run: true }].map(body => generate(endpoint, { ...body, model: 'other-model' }, { caller: plain }))
-        : [ask(endpoint, { caller: plain }, { ...mine, models: 'other-model' })],
+        ? [
+            ...[{}, { dry_run: true }].map(body =>
+              generate(endpoint, { ...body, model: 'other-model' }, { caller: plain }),
+            ),
+            generate(endpoint, {}, { caller: paused }),
+          ]
+        : [
+            ...(endpoint.scope !== undefined || endpoint.path.includes('/models/')
+              ? [ask(endpoint, { caller: plain }, { ...mine, models: 'other-model' })]
+              : []),
+            ask(endpoint, { caller: paused }),
+          ],
     ),
   404: endpoint => {
     if (isGeneration(endpoint))
