@@ -106,6 +106,7 @@ test('the defaults in the example file are the real defaults', () => {
     accounts: { ...plain.accounts, oidc: example.accounts.oidc },
     routing: { ...plain.routing, auto: { ...plain.routing.auto, quality: example.routing.auto.quality } },
     security: example.security,
+    accessLog: { ...plain.accessLog, file: 'access.log' },
     payments: {
       ...plain.payments,
       instructions: example.payments.instructions,

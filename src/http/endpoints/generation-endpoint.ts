@@ -20,11 +20,13 @@ import { type ChatQuote, chatQuoteSchema } from '../../wire/api/chat-quote-schem
 import { createEnvelope } from '../../wire/dialects/chat/upstream-request.ts'
 import type { ClientDialect } from '../../wire/dialects/client-dialect.ts'
 import { errorBody } from '../../wire/dialects/openai-error-body.ts'
+import type { AccessLog } from '../access-log.ts'
 import type { AllowedHosts } from '../allowed-hosts.ts'
 import { corsHeaderList } from '../cors.ts'
 import type { GenerationEndpoint } from '../endpoint.ts'
 import { EventStream, servedByHeaders } from '../event-stream.ts'
 import type { GenerationRequest, GenerationResponse } from '../generation-exchange.ts'
+import { CLIENT_CLOSED_REQUEST } from '../generation-routes.ts'
 import type { InFlight, Running } from '../in-flight.ts'
 import { type BodyTurns, receiveBody } from '../request-body.ts'
 import { readIdempotencyKey, requestedJob, routingHeaders } from '../request-headers.ts'
@@ -115,6 +117,7 @@ export interface GenerationDeps {
   readonly onRefused: (caller: Caller, code: ErrorCode) => void
   /** Called for each error that a client gets. */
   readonly onError: (code: ErrorCode) => void
+  readonly accessLog: Pick<AccessLog, 'begun' | 'ended'> | null
   readonly allowedHosts: AllowedHosts
   readonly inFlight: InFlight
   readonly bodyTurns: Pick<BodyTurns, 'next'>
@@ -147,6 +150,7 @@ class GenerationCall {
   readonly #startedMs: number
   #caller: Caller | undefined
   #running: Running | undefined
+  #errorCode: ErrorCode | null = null
   /** Whether the body was read and parsed. From then on, the rate windows count the request. */
   #isValid = false
 
@@ -156,6 +160,7 @@ class GenerationCall {
     this.#request = request
     this.#response = response
     this.#startedMs = deps.clock.monotonicMs()
+    deps.accessLog?.begun(this.#requestId)
     response.onceClosed(isComplete => {
       if (!isComplete) this.#running?.abort('client_gone')
     })
@@ -195,6 +200,7 @@ class GenerationCall {
       await this.#refuse(thrown)
     } finally {
       this.#running?.leave(this.#response.unread)
+      if (this.#deps.accessLog !== null) this.#noteEnd(this.#deps.accessLog)
     }
   }
 
@@ -246,7 +252,7 @@ class GenerationCall {
     } catch (thrown) {
       if (!events.isOpen) throw thrown
       const error = toApiError(thrown)
-      this.#deps.onError(error.code)
+      this.#noteError(error.code)
       await events.endWith(stream.encoder(this.#envelope(request.job), request.job).fail(error))
     } finally {
       events.stopPings()
@@ -267,9 +273,9 @@ class GenerationCall {
   }
 
   async #refuse(thrown: unknown): Promise<void> {
-    const { onRefused, onError, invalidRequests, log } = this.#deps
+    const { onRefused, invalidRequests, log } = this.#deps
     const error = toApiError(thrown)
-    onError(error.code)
+    this.#noteError(error.code)
     const requestId = this.#requestId
     if (this.#caller && error.row.status === 402) onRefused(this.#caller, error.code)
     if (this.#caller && !this.#isValid && isCallersFault(error)) invalidRequests.note(this.#caller)
@@ -280,6 +286,22 @@ class GenerationCall {
       }
     }
     await this.#sendError(error)
+  }
+
+  #noteError(code: ErrorCode): void {
+    this.#errorCode = code
+    this.#deps.onError(code)
+  }
+
+  #noteEnd(accessLog: Pick<AccessLog, 'ended'>): void {
+    accessLog.ended({
+      requestId: this.#requestId,
+      path: this.#dialect.path,
+      caller: this.#caller,
+      status: this.#response.statusSent ?? CLIENT_CLOSED_REQUEST,
+      code: this.#errorCode,
+      elapsedMs: this.#deps.clock.monotonicMs() - this.#startedMs,
+    })
   }
 
   async #sendError(error: ApiError): Promise<void> {

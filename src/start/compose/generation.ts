@@ -83,6 +83,7 @@ export function startGeneration(
     windows: parts.limits.windows,
     onRefused: parts.alerts.watch.noteRefusal,
     onError: parts.service.metrics.refusal,
+    accessLog: parts.service.accessLog,
     allowedHosts: parts.service.allowedHosts,
     inFlight: parts.service.inFlight,
     bodyTurns,
@@ -214,12 +215,13 @@ const FAULTS_LOGGED_EVERY_MS = 60_000
 /** Passes each settlement to the metrics, the charges of offers, the checks of reports and tiers, and the early-disconnect allowance. */
 function createSettlementListener(
   { clock, log }: ComposeContext,
-  { service: { metrics }, limits: { earlyDisconnects }, supply: { charges } }: GenerationParts,
+  { service: { metrics, accessLog }, limits: { earlyDisconnects }, supply: { charges } }: GenerationParts,
 ): NonNullable<SettleDeps['onSettled']> {
   const noticeOverReport = createOverReports({ clock, log, onOverReport: metrics.overReport })
   const noticeExpensiveTier = createExpensiveTiers({ clock, log })
   return (settlement, receipt) => {
     metrics.settled(settlement, receipt)
+    accessLog?.settled(settlement)
     if (settlement.provider === 'none') return
     if (receipt.offer !== null)
       charges.add(receipt.offer.offerId, { costNanos: settlement.costNanos, ownCostNanos: ownCost(receipt) })

@@ -2,6 +2,7 @@ import type { PoolUse } from '../../base/db/counted-pool.ts'
 import { ByteBudget } from '../../base/runtime/counted-memory.ts'
 import { createLastKnown } from '../../base/runtime/last-known.ts'
 import { memoryLimitBytes } from '../../base/runtime/process-limits.ts'
+import { type AccessLog, openAccessLog } from '../../http/access-log.ts'
 import type { AllowedHosts } from '../../http/allowed-hosts.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { healthz, readyz } from '../../http/endpoints/health.ts'
@@ -23,11 +24,13 @@ export interface Service {
   /** The memory that request bodies and answers of this node may occupy. */
   readonly memory: ByteBudget
   readonly metrics: Metrics
+  /** Null: off. */
+  readonly accessLog: AccessLog | null
   readonly endpoints: readonly Endpoint[]
 }
 
 export function createService(
-  { config, scheduler, clock }: ComposeContext,
+  { config, scheduler, clock, random, log, started }: ComposeContext,
   database: Database,
   { ledger, journal, damagedSegments }: Money,
   { agents, catalog, health }: Supply,
@@ -53,11 +56,14 @@ export function createService(
     const offer = catalog.current().offer(offerId)
     if (event !== 'restored' && offer !== undefined) metrics.ejection(offer.endpoint.endpointId)
   })
+  const accessLog = openAccessLog({ settings: config.accessLog, clock, random, log })
+  started.defer(() => accessLog?.close())
   return {
     inFlight,
     allowedHosts: allowedHostsOf(config),
     memory,
     metrics,
+    accessLog,
     endpoints: [
       healthz(),
       securityTxt({ contact: config.security.contact, publicBaseUrl: config.server.publicBaseUrl, clock }),

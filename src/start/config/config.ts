@@ -208,6 +208,11 @@ export interface Config {
   }
   /** Where GET /metrics is served; port 0 lets the system choose. */
   readonly metrics: { readonly enabled: boolean; readonly host: string; readonly port: number }
+  readonly accessLog: {
+    readonly format: 'off' | 'json' | 'short'
+    readonly samplePercent: number
+    readonly file: string | null
+  }
   readonly reports: { readonly requestsPerMinute: number }
   readonly postgres: { readonly moneyConnections: number; readonly generalConnections: number }
   /**
@@ -376,6 +381,11 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       enabled: settings.metrics.enabled,
       host: environment.METRICS_HOST ?? settings.metrics.host,
       port: environment.METRICS_PORT ?? settings.metrics.port,
+    },
+    accessLog: {
+      format: settings.access_log.format,
+      samplePercent: settings.access_log.sample_percent,
+      file: settings.access_log.file ?? null,
     },
     reports: { requestsPerMinute: settings.reports.requests_per_minute },
     postgres: {

@@ -372,6 +372,13 @@ export const fileSchema = z.strictObject({
       port: wholeNumber(0, 65_535).prefault('9464'),
     })
     .prefault({}),
+  access_log: z
+    .strictObject({
+      format: oneOf(['off', 'json', 'short']).prefault('off'),
+      sample_percent: wholeNumber(0, 100).prefault('100'),
+      file: text().optional(),
+    })
+    .prefault({}),
   reports: z.strictObject({ requests_per_minute: wholeNumber(1, 1_000_000).prefault('120') }).prefault({}),
   postgres: z
     .strictObject({
