@@ -1733,6 +1733,7 @@ CREATE TABLE usage_event (
   CONSTRAINT usage_event_writeoff_nanos_check CHECK ((writeoff_nanos >= 0))
 ) PARTITION BY RANGE (request_id);
 CREATE INDEX usage_event_large ON ONLY usage_event USING btree (customer_id, request_id) WHERE (cost_nanos >= 100000000);
+CREATE INDEX usage_event_newest ON ONLY usage_event USING btree (started_at, request_id);
 CREATE INDEX usage_event_started ON ONLY usage_event USING brin (started_at) WITH (autosummarize='on');
 CREATE INDEX usage_event_tx ON ONLY usage_event USING brin (tx_id) WITH (autosummarize='on');
 CREATE INDEX usage_event_writeoff ON ONLY usage_event USING btree (started_at) WHERE (writeoff_nanos > 0);

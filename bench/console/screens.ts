@@ -104,6 +104,14 @@ export function operatorScreens({ customerId }: ScreenPlaces): Screen[] {
     screen('models and prices', null, 'models', 'prices', 'hosters'),
     screen('money', null, 'money'),
     ...['provider', 'server', 'model', 'customer', 'key'].map(by => screen(`usage by ${by}`, null, `usage?by=${by}`)),
+    screen('requests', null, 'requests'),
+    screen(
+      'requests of a model that failed',
+      null,
+      'requests?model=qwen3-32b&outcome=unserved&server=gpu-1&failure=busy',
+    ),
+    screen('requests of a customer', null, `requests?customer=${customerId}`),
+    screen('a request', null, `requests?id=${customerId}`),
     screen('usage of a customer by model', null, `usage?by=model&customer=${customerId}`),
     { name: 'status page', page: '/status', reads: ['/status.json'] },
   ]

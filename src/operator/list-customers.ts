@@ -101,6 +101,8 @@ const LIST = figuresOf(`
   FROM customer
   WHERE ($3::uuid IS NULL OR (created_at, customer_id) < (SELECT p.created_at, p.customer_id FROM customer p WHERE p.customer_id = $3))
     AND CASE WHEN $4::text IS NULL THEN deleted_at IS NULL ELSE $4 = ${STATE} END
+    -- The accounts that audits are paid from.
+    AND NOT EXISTS (SELECT FROM house_customer h WHERE h.customer_id = customer.customer_id)
     AND ($5::text IS NULL OR account_tier = $5)
     AND ($6::text IS NULL OR lower(email) LIKE $6 OR customer_id::text LIKE substr($6, 2)
       OR customer_id IN (SELECT s.customer_id FROM membership s JOIN person p USING (person_id) WHERE lower(p.email) LIKE $6 OR lower(p.name) LIKE $6))

@@ -23,6 +23,7 @@ import type {
 import type { AuditLogPage, AuditLogState, LogQuery } from '../wire/api/operator/log.ts'
 import type { OperatorMoney } from '../wire/api/operator/money.ts'
 import type { Overview } from '../wire/api/operator/overview.ts'
+import type { RequestLog, RequestLogQuery } from '../wire/api/operator/requests.ts'
 import type {
   HosterReview,
   OperatorHosters,
@@ -47,6 +48,7 @@ import { type Actor, act } from './operator-action.ts'
 import { readOverview } from './overview.ts'
 import { checkLog, readLog } from './read-log.ts'
 import { refund } from './refund.ts'
+import { readRequestLog } from './request-log.ts'
 import { showCustomer, type Tiers } from './show-customer.ts'
 import { readStatus } from './status-report.ts'
 import {
@@ -104,6 +106,7 @@ export interface OperatorConsole {
   changeHoster(actor: Actor, hosterId: string, change: ReturnType<typeof parseHosterChange>): Promise<void>
   setPrice(actor: Actor, hosterId: string, change: ReturnType<typeof parsePriceChange>): Promise<{ version: number }>
   usage(span: UsageSpan): Promise<OperatorUsage>
+  requests(query: RequestLogQuery): Promise<RequestLog>
   /** The state of models and servers, for the status page. */
   status(): Promise<StatusReport>
   /** Pieces of a CSV document, one for each day. */
@@ -163,6 +166,7 @@ export function createOperatorConsole(deps: {
     changeHoster: (actor, hosterId, change) => changeHoster(pool, actor, hosterId, change),
     setPrice: (actor, hosterId, change) => setPrice(pool, actor, hosterId, change),
     usage: span => readOperatorUsage(reports, span),
+    requests: query => readRequestLog(reports, query),
     exportUsage: span => operatorUsageCsv(reports, span),
   }
 }

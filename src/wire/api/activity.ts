@@ -17,7 +17,8 @@ const INSTANT_ALLOWED =
 const modelId = /^[^\u0000-\u001f\u007f-\u009f]{1,256}$/
 const isInstant = (text: string) => (readInstant(text) ?? -1) >= 0
 
-const outcomes = [
+/** How requests end. */
+export const outcomes = [
   'served',
   'client_gone',
   'refused_upstream',

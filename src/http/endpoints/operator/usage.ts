@@ -2,16 +2,18 @@ import { Readable } from 'node:stream'
 import { z } from 'zod'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import { requestLog, requestLogQuery } from '../../../wire/api/operator/requests.ts'
 import { operatorUsage, operatorUsageQuery, usageSpan } from '../../../wire/api/operator/usage.ts'
 import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint, EndpointContext } from '../../endpoint.ts'
-import { operatorEndpoint } from './operator-endpoint.ts'
+import { type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
 
 /** Usage over all customers, for the screen and as CSV. */
 export function operatorUsageEndpoints({
   operator,
   clock,
-}: {
+  addressOf,
+}: Pick<OperatorEndpointDeps, 'addressOf'> & {
   readonly operator: OperatorConsole
   readonly clock: Clock
 }): Endpoint[] {
@@ -23,6 +25,17 @@ export function operatorUsageEndpoints({
       'usage',
       { scope: 'read', summary: 'Show usage over all customers', schema: operatorUsage, query: operatorUsageQuery },
       context => operator.usage(spanOf(context)),
+    ),
+    operatorEndpoint(
+      'GET',
+      'requests',
+      { scope: 'read', summary: 'List requests of all customers', schema: requestLog, query: requestLogQuery },
+      async ({ request, signedIn }) => {
+        const query = readQuery(requestLogQuery, request.query)
+        if (query.customer !== undefined)
+          await operator.noteVisit(signedIn, { action: 'customer.viewed', subject: query.customer }, addressOf(request))
+        return operator.requests(query)
+      },
     ),
     operatorEndpoint(
       'GET',
