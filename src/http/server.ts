@@ -12,7 +12,7 @@ import { type AgentServer, isAgentTarget } from './agents/agent-server.ts'
 import type { AllowedHosts } from './allowed-hosts.ts'
 import { noteRequests } from './connection-bound.ts'
 import { ConnectionWatch } from './connection-watch.ts'
-import { allowFiles } from './console/console-pages.ts'
+import { allowFiles, sendConsole, wantsPage } from './console/console-pages.ts'
 import { answerPreflight, corsHeaders } from './cors.ts'
 import type { Endpoint, ReplyingEndpoint } from './endpoint.ts'
 import type { GenerationRoute } from './generation-exchange.ts'
@@ -154,7 +154,10 @@ function addHooks(app: FastifyInstance, { endpoints, allowedHosts, onResponse, o
     if (request.headers.origin !== undefined && /^\/v1(?:beta)?\//.test(request.url)) reply.headers(corsHeaders)
     // A not-found handler would run after Fastify's content-type check, which turned a QUERY request without a
     // type into an internal error.
-    if (request.is404) refuseAddress(request, reply)
+    if (request.is404) {
+      if (wantsPage(request)) return void reply.code(404).send(sendConsole(request, reply))
+      refuseAddress(request, reply)
+    }
     done()
   })
   app.addHook('onResponse', (request, reply, done) => {

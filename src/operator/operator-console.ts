@@ -20,6 +20,7 @@ import type {
   IssuedCustomerKey,
   RefundResult,
 } from '../wire/api/operator/customers.ts'
+import type { Found } from '../wire/api/operator/find.ts'
 import type { AuditLogPage, AuditLogState, LogQuery } from '../wire/api/operator/log.ts'
 import type { OperatorMoney } from '../wire/api/operator/money.ts'
 import type { Overview } from '../wire/api/operator/overview.ts'
@@ -40,6 +41,7 @@ import type { StatusReport } from '../wire/api/status.ts'
 import type { AlarmRules } from './alarms/alarms.ts'
 import { addCustomer, changeCustomer, inviteMember } from './change-customer.ts'
 import { findCustomerKey, issueCustomerKey, revokeCustomerKey, setKeyPaused } from './customer-keys.ts'
+import { find } from './find.ts'
 import { decideGrant, grant } from './grants.ts'
 import { listCustomers } from './list-customers.ts'
 import { listGrants } from './list-grants.ts'
@@ -91,6 +93,8 @@ export interface OperatorConsole {
   listGrants(state: 'waiting' | 'all', viewerId: string): Promise<GrantShown[]>
   decideGrant(actor: Actor, grantId: string, isApproved: boolean): Promise<{ state: 'granted' | 'rejected' }>
   refund(actor: Actor, customerId: string, order: RefundRequest): Promise<RefundResult>
+  /** Finds what has this text in its name, or as its id. */
+  find(text: string): Promise<Found>
   money(): Promise<OperatorMoney>
   log(query: LogQuery, before: string | null): Promise<AuditLogPage>
   /** `isWhole`: all entries, not only the newest. */
@@ -152,6 +156,7 @@ export function createOperatorConsole(deps: {
     decideGrant: (actor, grantId, isApproved) => decideGrant(deskPool, evidence, actor, grantId, isApproved),
     refund: (actor, customerId, order) => refund(deskPool, actor, customerId, order),
     status: () => readStatus(reports, deps.offers(), { showsNames: deps.showsServerNames, nowMs: nowMs() }),
+    find: text => find(reports, text, deps.offers()),
     money: () => readMoney(reports, nowMs()),
     log: (query, before) => readLog(reports, query, before),
     checkLog: isWhole => checkLog(reports, isWhole),

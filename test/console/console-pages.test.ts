@@ -62,6 +62,16 @@ test('files outside of the assets cannot be read', async () => {
   }
 })
 
+test('an unknown address is a page for browsers, and JSON for programs', async () => {
+  const page = await get('/nothing/here', { accept: 'text/html,*/*' })
+  expect(page.status).toBe(404)
+  expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
+  expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")
+  expect(await page.text()).toContain('<div id="root">')
+  const json = await get('/nothing/here')
+  expect([json.status, json.headers.get('content-type')]).toEqual([404, expect.stringContaining('application/json')])
+})
+
 test('unknown addresses of the API stay JSON', async () => {
   const response = await get('/v1/nothing', { accept: 'text/html' })
   expect(response.status).toBe(404)

@@ -1,6 +1,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import type { z } from 'zod'
 import type { CustomerDetail, CustomerPage, GrantShown } from '#api/operator/customers.ts'
+import type { Found } from '#api/operator/find.ts'
 import type { OperatorKeyList } from '#api/operator/keys.ts'
 import type { AuditLogPage, AuditLogState } from '#api/operator/log.ts'
 import type { OperatorMoney } from '#api/operator/money.ts'
@@ -96,6 +97,7 @@ export interface OperatorUsageFilter {
 export const operatorUsageQuery = (filter: OperatorUsageFilter) =>
   operator<OperatorUsage>('usage', `usage${queryText({ ...filter })}`)
 
+export const findQuery = (text: string) => operator<Found>('find', `find${queryText({ q: text })}`)
 export const setupQuery = operator<SetupReport>('setup', 'setup')
 export const systemQuery = operator<OperatorSystem>('system', 'system')
 

@@ -1,19 +1,34 @@
 import { Modal, TextInput } from '@mantine/core'
+import { useDebouncedValue } from '@mantine/hooks'
 import { useQuery } from '@tanstack/react-query'
-import { Link, useNavigate, useParams } from '@tanstack/react-router'
-import { useState } from 'react'
-import { keyNamesQuery } from '../api/queries.ts'
+import { Link, type LinkProps, useNavigate, useParams } from '@tanstack/react-router'
+import { type KeyboardEvent, type ReactNode, useRef, useState } from 'react'
+import type { FoundKey } from '#api/operator/customers.ts'
+import { findQuery } from '../api/operator-queries.ts'
+import { keyNamesQuery, modelsQuery } from '../api/queries.ts'
+import { request } from '../api/request.ts'
+import { useWrite } from '../api/use-write.ts'
 import { KeyIcon } from '../parts/icons.tsx'
 import { matchesKey } from './matches-key.ts'
-import type { NavItem } from './nav-items.tsx'
+import { customerItems, type NavItem, operatorItems } from './nav-items.tsx'
 import styles from './shell.module.css'
-import { useRights } from './use-session.ts'
+import { useRights, useSession } from './use-session.ts'
 
 const REQUEST_ID = /^(?:[a-z]+[-_])?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i
+/** A key itself. It is in no address: the gateway gets it in a body, and compares its hash. */
+const KEY_ITSELF = /^sk-sy-\w{20,}$/
+const OF_A_KIND_MAX = 8
+const TYPED_MS = 150
 
-const KEYS_MAX = 8
+/** Something to open or do. */
+interface Result {
+  readonly id: string
+  readonly label: ReactNode
+  /** A page, or what is done at once. */
+  readonly go: LinkProps | (() => void)
+}
 
-/** Ctrl+K: finds a page by its name, a request by its id, and a key by its name or the key itself. */
+/** Ctrl+K: finds pages, customers, keys, models, hosters, providers and requests, and does what is common with them. */
 export function FindPage({
   items,
   isOpen,
@@ -24,64 +39,274 @@ export function FindPage({
   onClose: () => void
 }) {
   const [text, setText] = useState('')
-  const { customerId } = useParams({ strict: false })
   const navigate = useNavigate()
+  const list = useRef<HTMLDivElement>(null)
   const close = () => {
     setText('')
     onClose()
   }
-  const requestId = REQUEST_ID.exec(text.trim())?.[1]
-  const found = items.filter(({ name }) => name.toLowerCase().includes(text.trim().toLowerCase()))
-  const { seesKeys } = useRights()
-  const keys = useQuery({ ...keyNamesQuery(customerId ?? ''), enabled: isOpen && seesKeys && customerId !== undefined })
-  const matching = keys.data?.data.filter(key => matchesKey(key, text.trim())).slice(0, KEYS_MAX) ?? []
-  const foundKeys = matching.flatMap(({ id, name, hint }) =>
-    customerId === undefined
-      ? []
-      : [{ id, name, hint, link: { to: '/c/$customerId/keys', params: { customerId }, search: { key: id } } as const }],
-  )
-  const open = async () => {
-    if (requestId !== undefined && customerId !== undefined) {
-      await navigate({ to: '/c/$customerId/activity/$requestId', params: { customerId, requestId } })
-    } else if (found[0] !== undefined) await navigate({ to: found[0].to })
-    else if (foundKeys[0] !== undefined) await navigate(foundKeys[0].link)
-    else return
+  const typed = text.trim()
+  const own = useOwnResults(items, typed, isOpen)
+  const operated = useOperatorResults(typed, isOpen, items !== operatorItems)
+  const results = [...own, ...operated.filter(({ id }) => own.every(each => each.id !== id))]
+  const run = ({ go }: Result) => {
     close()
+    if (typeof go === 'function') go()
+    else void navigate(go as Parameters<typeof navigate>[0])
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
+    if (step === undefined) return
+    event.preventDefault()
+    const rows = [...(list.current?.querySelectorAll<HTMLElement>('a, button') ?? [])]
+    rows[Math.max(0, rows.indexOf(document.activeElement as HTMLElement) + step)]?.focus()
   }
   return (
-    <Modal opened={isOpen} onClose={close} title="Find">
-      <form
-        onSubmit={event => {
-          event.preventDefault()
-          void open()
-        }}
-      >
-        <TextInput
-          label={customerId === undefined ? 'A page' : 'A page, a key, or the id of a request'}
-          value={text}
-          onChange={event => setText(event.currentTarget.value)}
-          data-autofocus
-        />
-      </form>
-      <div className={styles.nav} style={{ marginTop: 12 }}>
-        {requestId === undefined ? (
-          found.map(({ name, icon, to }) => (
-            <Link key={name} to={to} className={styles.navLink}>
-              {icon}
-              {name}
-            </Link>
-          ))
-        ) : (
-          <p>Press Enter to open the receipt of this request.</p>
-        )}
-        {foundKeys.map(({ id, name, hint, link }) => (
-          <Link key={id} {...link} className={styles.navLink}>
-            <KeyIcon />
-            {name} <code>{hint}</code>
-          </Link>
-        ))}
-        {requestId === undefined && found.length + foundKeys.length === 0 && <p>Nothing has this name.</p>}
+    <Modal opened={isOpen} onClose={close} title={texts.title}>
+      <div onKeyDown={onKeyDown} role="none">
+        <form
+          onSubmit={event => {
+            event.preventDefault()
+            if (results[0] !== undefined) run(results[0])
+          }}
+        >
+          <TextInput
+            label={texts.field}
+            description={texts.how}
+            autoComplete="off"
+            spellCheck={false}
+            value={text}
+            onChange={event => setText(event.currentTarget.value)}
+            data-autofocus
+          />
+        </form>
+        <div className={styles.nav} style={{ marginTop: 12 }} ref={list}>
+          {results.map(result => (
+            <ResultRow key={result.id} result={result} onRun={() => run(result)} onFollow={close} />
+          ))}
+          {results.length === 0 && <p>{texts.nothing}</p>}
+        </div>
       </div>
     </Modal>
   )
 }
+
+function ResultRow({ result, onRun, onFollow }: { result: Result; onRun: () => void; onFollow: () => void }) {
+  if (typeof result.go === 'function') {
+    return (
+      <button type="button" className={styles.navLink} onClick={onRun}>
+        {result.label}
+      </button>
+    )
+  }
+  return (
+    <Link {...result.go} className={styles.navLink} onClick={onFollow}>
+      {result.label}
+    </Link>
+  )
+}
+
+/** The pages of this frame, and the keys, models and requests of the customer that is shown. */
+function useOwnResults(items: readonly NavItem[], typed: string, isOpen: boolean): Result[] {
+  const { customerId: shownId = '' } = useParams({ strict: false })
+  // The operator's page of a customer has its id in the address, too.
+  const customerId = items === customerItems ? shownId : ''
+  const { seesKeys, mayKeys } = useRights()
+  const wanted = isOpen && customerId !== ''
+  const keys = useQuery({ ...keyNamesQuery(customerId), enabled: wanted && seesKeys })
+  const models = useQuery({ ...modelsQuery(customerId), enabled: wanted && typed !== '' })
+  const pause = useWrite<{ id: string; name: string }>(
+    ({ id }) => ({ method: 'PATCH', path: `customers/${customerId}/keys/${id}`, body: { paused: true } }),
+    { areas: ['keys', 'key-spend'], done: (_, { name }) => texts.paused(name) },
+  )
+  const requestId = REQUEST_ID.exec(typed)?.[1]
+  const params = { customerId }
+  const request =
+    requestId !== undefined && customerId !== ''
+      ? [
+          {
+            id: `request ${requestId}`,
+            label: texts.receipt(requestId),
+            go: { to: '/c/$customerId/activity/$requestId', params: { customerId, requestId } } as const,
+          },
+        ]
+      : []
+  const { action, name } = actionOf(typed)
+  const found = customerId === '' ? [] : (keys.data?.data.filter(key => matchesKey(key, name)) ?? [])
+  const foundKeys = found.slice(0, OF_A_KIND_MAX).flatMap(({ id, name, hint }) => [
+    ...(mayKeys && action === 'pause'
+      ? [{ id: `pause ${id}`, label: texts.pauseKey(name, hint), go: () => pause.mutate({ id, name }) }]
+      : []),
+    {
+      id: `key ${id}`,
+      label: (
+        <>
+          <KeyIcon />
+          {name} <code>{hint}</code>
+        </>
+      ),
+      go: { to: '/c/$customerId/keys', params, search: { key: id } } as const,
+    },
+  ])
+  const leaked =
+    mayKeys && customerId !== '' && KEY_ITSELF.test(typed) && found.length === 0
+      ? [
+          {
+            id: 'leaked',
+            label: texts.leaked,
+            go: { to: '/c/$customerId/keys', params, search: { leaked: true } } as const,
+          },
+        ]
+      : []
+  const foundModels =
+    customerId === '' || typed === ''
+      ? []
+      : (models.data?.data.filter(({ id }) => includes(id, typed)) ?? []).slice(0, OF_A_KIND_MAX).map(({ id }) => ({
+          id: `model ${id}`,
+          label: texts.tryModel(id),
+          go: { to: '/c/$customerId/playground', params, search: { model: id } } as const,
+        }))
+  const addCredit =
+    customerId !== '' && typed !== '' && includes(texts.addCredit, typed)
+      ? [
+          {
+            id: 'credit',
+            label: texts.addCredit,
+            go: { to: '/c/$customerId/credits', params, search: { add: true } } as const,
+          },
+        ]
+      : []
+  return [...request, ...pageResults(items, typed), ...addCredit, ...foundKeys, ...leaked, ...foundModels]
+}
+
+/** What an operator finds of the whole installation. The gateway refuses others. */
+function useOperatorResults(typed: string, isOpen: boolean, hasPages: boolean): Result[] {
+  const { role } = useSession().person
+  const { action, name } = actionOf(typed)
+  const [settled] = useDebouncedValue(REQUEST_ID.exec(name)?.[1] ?? name, TYPED_MS)
+  const isKey = KEY_ITSELF.test(settled)
+  const isWanted = isOpen && role !== null && settled !== ''
+  const { data } = useQuery({ ...findQuery(settled), enabled: isWanted && !isKey })
+  const itself = useQuery({
+    queryKey: ['find', 'key itself', settled],
+    queryFn: () => askForKey(settled),
+    enabled: isWanted && isKey && role === 'operator',
+    gcTime: 0,
+    retry: false,
+  })
+  const pause = useWrite<{ id: string; customerId: string; name: string }>(
+    ({ id, customerId }) => ({ method: 'POST', path: `operator/customers/${customerId}/keys/${id}/pause`, body: {} }),
+    { areas: ['customers'], done: (_, { name }) => texts.paused(name) },
+  )
+  if (role === null || typed === '') return []
+  const mayChange = role === 'operator'
+  const foundKeys = itself.data == null ? (data?.keys ?? []) : [shownKey(itself.data)]
+  const grants = mayChange
+    ? (data?.customers ?? []).map(({ id, email }) => ({
+        id: `grant ${id}`,
+        label: texts.grant(email),
+        go: { to: '/operator/customers/$customerId', params: { customerId: id }, search: { grant: true } } as const,
+      }))
+    : []
+  const customers = (data?.customers ?? []).map(({ id, email }) => ({
+    id: `customer ${id}`,
+    label: texts.customer(email),
+    go: { to: '/operator/customers/$customerId', params: { customerId: id } } as const,
+  }))
+  const keys = foundKeys.flatMap(({ id, name, hint, customer_id, customer_email, is_paused }) => {
+    const open = {
+      id: `key ${id}`,
+      label: texts.keyOf(name, hint, customer_email),
+      go: { to: '/operator/customers/$customerId', params: { customerId: customer_id } } as const,
+    }
+    const stop = {
+      id: `pause ${id}`,
+      label: texts.pauseKeyOf(name, hint, customer_email),
+      go: () => pause.mutate({ id, customerId: customer_id, name }),
+    }
+    if (!mayChange || is_paused) return [open]
+    return action === 'pause' ? [stop, open] : [open, stop]
+  })
+  return [
+    ...(action === 'grant' ? grants : []),
+    ...(hasPages ? pageResults(operatorItems, typed) : []).map(result => ({ ...result, id: `operator ${result.id}` })),
+    ...(data?.requests ?? []).map(({ id, customer_id }) => ({
+      id: `request ${id}`,
+      label: texts.receipt(id),
+      go: { to: '/c/$customerId/activity/$requestId', params: { customerId: customer_id, requestId: id } } as const,
+    })),
+    ...customers,
+    ...(action === 'grant' ? [] : grants),
+    ...keys,
+    ...(data?.hosters ?? []).map(({ id, name }) => ({
+      id: `hoster ${id}`,
+      label: texts.hoster(name),
+      go: { to: '/operator/hosters/$hosterId', params: { hosterId: id } } as const,
+    })),
+    ...(data?.models ?? []).map(model => ({
+      id: `offer ${model}`,
+      label: texts.model(model),
+      go: { to: '/operator/models' } as const,
+    })),
+    ...(data?.providers ?? []).map(name => ({
+      id: `provider ${name}`,
+      label: texts.provider(name),
+      go: { to: '/operator/providers' } as const,
+    })),
+  ]
+}
+
+async function askForKey(key: string): Promise<FoundKey | null> {
+  return request<FoundKey>('POST', 'operator/customer-keys/find', { body: { key } }).catch(() => null)
+}
+
+function shownKey({ key_id, name, hint, customer_id, customer_email, state }: FoundKey) {
+  return { id: key_id, name, hint, customer_id, customer_email, is_paused: state !== 'active' }
+}
+
+function pageResults(items: readonly NavItem[], typed: string): Result[] {
+  return items
+    .filter(({ name }) => includes(name, typed))
+    .map(({ name, icon, to }) => ({
+      id: `page ${to}`,
+      label: (
+        <>
+          {icon}
+          {name}
+        </>
+      ),
+      go: { to },
+    }))
+}
+
+/** Splits "pause key laptop" and "grant credit to ada@example.com" into what to do and with what. */
+function actionOf(typed: string): { readonly action: 'pause' | 'grant' | null; readonly name: string } {
+  const pause = /^pause(?: key)? +(.+)$/i.exec(typed)?.[1]
+  if (pause !== undefined) return { action: 'pause', name: pause }
+  const grant = /^grant(?: credit)?(?: to)? +(.+)$/i.exec(typed)?.[1]
+  return grant === undefined ? { action: null, name: typed } : { action: 'grant', name: grant }
+}
+
+function includes(text: string, part: string): boolean {
+  return text.toLowerCase().includes(part.toLowerCase())
+}
+
+const texts = {
+  title: 'Find',
+  field: 'A page, a key, or the id of a request',
+  how: 'Also "pause key laptop". Arrow keys choose, Enter opens.',
+  nothing: 'Nothing has this name.',
+  receipt: (id: string) => `Receipt of the request ${id}`,
+  addCredit: 'Add credit',
+  leaked: 'Stop a key that leaked',
+  tryModel: (id: string) => `Try ${id}`,
+  pauseKey: (name: string, hint: string) => `Pause the key ${name} (${hint})`,
+  pauseKeyOf: (name: string, hint: string, email: string) => `Pause the key ${name} (${hint}) of ${email}`,
+  keyOf: (name: string, hint: string, email: string) => `Key ${name} (${hint}) of ${email}`,
+  paused: (name: string) => `${name} is paused. All nodes refuse it within two seconds.`,
+  customer: (email: string) => `Customer ${email}`,
+  grant: (email: string) => `Grant credit to ${email}`,
+  hoster: (name: string) => `Hoster ${name}`,
+  model: (id: string) => `Model ${id}`,
+  provider: (name: string) => `Provider ${name}`,
+} as const

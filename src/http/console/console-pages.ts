@@ -66,6 +66,13 @@ export function sendConsole(
   return page.replace(NONCE_PLACE, nonce)
 }
 
+/** Whether a browser asks for a page at an address that has none: it gets one that says so. Programs get JSON. */
+export function wantsPage({ method, url, headers }: Pick<FastifyRequest, 'method' | 'url' | 'headers'>): boolean {
+  return method === 'GET' && !OF_PROGRAMS.test(url) && (headers.accept ?? '').includes('text/html')
+}
+
+const OF_PROGRAMS = /^\/(?:v1|v1beta|console|assets)(?:\/|\?|$)/
+
 /** Whether it is valid does not matter here: a page without a session replaces the frame by the sign-in. */
 const SESSION_COOKIE = /(?:^|;\s*)(?:__Host-)?sy_session=/
 

@@ -1,5 +1,6 @@
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import { keyOfCursor } from '../../../wire/api/cursor.ts'
+import { findQuery, found } from '../../../wire/api/operator/find.ts'
 import { auditLogPage, auditLogState, logCursor, logQuery, logStateQuery } from '../../../wire/api/operator/log.ts'
 import { operatorMoney } from '../../../wire/api/operator/money.ts'
 import { operatorSystem } from '../../../wire/api/operator/system.ts'
@@ -10,6 +11,12 @@ import { operatorEndpoint } from './operator-endpoint.ts'
 /** Money, the audit log and the system, to read. */
 export function operatorInstallationEndpoints({ operator }: { readonly operator: OperatorConsole }): Endpoint[] {
   return [
+    operatorEndpoint(
+      'GET',
+      'find',
+      { scope: 'read', summary: 'Find by name or id', schema: found, query: findQuery },
+      ({ request }) => operator.find(readQuery(findQuery, request.query).q),
+    ),
     operatorEndpoint('GET', 'money', { scope: 'read', summary: 'Show money by day', schema: operatorMoney }, () =>
       operator.money(),
     ),
