@@ -80,7 +80,7 @@ export function flatToolName({
 }
 
 /** The result of a call that has none: agents cut their histories, and users interrupt tools. */
-const NO_RESULT = 'There is no result: the call was interrupted, or its result was removed.'
+export const NO_RESULT = 'There is no result: the call was interrupted, or its result was removed.'
 
 type ReplyPart = Exclude<Part, ToolResultPart>
 

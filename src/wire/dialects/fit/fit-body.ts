@@ -5,6 +5,7 @@ import type { Offer } from '../../../base/domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { flatToolName } from '../tool-names.ts'
 import { fitParameters, fitSchema } from './fit-schema.ts'
+import { fitItemPairs, fitMessageTurns, withoutBlankTexts, withoutForeignId } from './fit-turns.ts'
 import { fitPropertyNames, type PropertyNames, renameProperties } from './property-names.ts'
 import { canBeStrict } from './strict-schema.ts'
 import { withDefinitions } from './valid-schema.ts'
@@ -319,7 +320,11 @@ function fitResponses(body: JsonObject, fit: Fit): void {
     body.tools = fit.unique(tools, ({ name }) => name)
   }
   if (body.tool_choice !== undefined) body.tool_choice = fitChoice(body.tool_choice, fit)
-  if (Array.isArray(body.input)) body.input = each(body.input, item => fitItem(item, fit))
+  if (Array.isArray(body.input)) {
+    const items = each(body.input, item => withoutForeignId(fitItem(item, fit)))
+    body.input = fitItemPairs(items)
+    if (body.input !== items) fit.changed.add('input')
+  }
   const { text } = body
   if (isJsonObject(text) && isJsonObject(text.format) && text.format.schema !== undefined) {
     body.text = { ...text, format: fitNamedSchema(text.format, fit) }
@@ -386,11 +391,18 @@ function fitMessages(body: JsonObject, fit: Fit): void {
   const { tool_choice: choice } = body
   if (isJsonObject(choice) && 'name' in choice) body.tool_choice = { ...choice, name: fit.toolName(choice.name) }
   if (Array.isArray(body.messages)) {
-    body.messages = each(body.messages, message => {
+    const messages = each(body.messages, message => {
       if (!Array.isArray(message.content)) return message
       const content = each(message.content, block => fitBlock(block, fit))
       return content === message.content ? message : { ...message, content }
     })
+    body.messages = fitMessageTurns(messages)
+    if (body.messages !== messages) fit.changed.add('messages')
+  }
+  if (Array.isArray(body.system)) {
+    const system = withoutBlankTexts(body.system)
+    if (system.length === 0) delete body.system
+    else body.system = system
   }
   const { output_config: config } = body
   if (isJsonObject(config) && isJsonObject(config.format) && config.format.schema !== undefined) {

@@ -1,0 +1,153 @@
+import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import { NO_RESULT } from '../tool-names.ts'
+
+// What agents send after they have cut their history or were interrupted: blank texts, calls without results, results
+// without calls. The vendors refuse the whole conversation from then on (anthropics/claude-code issues 558, 1831, 21392,
+// anomalyco/opencode issue 15715). Translated conversations are put in order before they are written.
+
+/**
+ * Returns the messages for a server of messages: the given list if nothing is wrong with it. Blank texts and empty
+ * messages are left out, each call has a result in the next turn of the user, and a result without a call is text.
+ */
+export function fitMessageTurns(messages: readonly unknown[]): readonly unknown[] {
+  const filled = messages.map(withoutBlanks).filter(message => !isEmptyMessage(message))
+  // A server names the fault of a conversation without any text better.
+  if (filled.length === 0) return messages
+  const paired = pairResults(filled.map((message, at) => (at === filled.length - 1 ? trimmedEnd(message) : message)))
+  return isSame(messages, paired) ? messages : paired
+}
+
+/** Returns blocks of text without blank ones. */
+export function withoutBlankTexts(blocks: readonly unknown[]): readonly unknown[] {
+  const kept = blocks.filter(block => !isBlankText(block))
+  return kept.length === blocks.length ? blocks : kept
+}
+
+function isSame(one: readonly unknown[], other: readonly unknown[]): boolean {
+  return one.length === other.length && one.every((each, at) => each === other[at])
+}
+
+function isBlankText(block: unknown): boolean {
+  return isJsonObject(block) && block.type === 'text' && typeof block.text === 'string' && block.text.trim() === ''
+}
+
+function withoutBlanks(message: unknown): unknown {
+  if (!isJsonObject(message) || !Array.isArray(message.content)) return message
+  const blocks = withoutBlankTexts(message.content).map(block => {
+    if (!isJsonObject(block) || block.type !== 'tool_result' || !Array.isArray(block.content)) return block
+    const content = withoutBlankTexts(block.content)
+    return content === block.content ? block : { ...block, content }
+  })
+  return isSame(message.content, blocks) ? message : { ...message, content: blocks }
+}
+
+function isEmptyMessage(message: unknown): boolean {
+  if (!isJsonObject(message)) return false
+  const { content } = message
+  return typeof content === 'string' ? content.trim() === '' : Array.isArray(content) && content.length === 0
+}
+
+/** An answer that the model shall continue may not end with white space. */
+function trimmedEnd(message: unknown): unknown {
+  if (!isJsonObject(message) || message.role !== 'assistant' || typeof message.content !== 'string') return message
+  const content = message.content.trimEnd()
+  return content === message.content ? message : { ...message, content }
+}
+
+/** Neighbours of the same role are one turn for the server. */
+function pairResults(messages: readonly unknown[]): unknown[] {
+  const paired: unknown[] = []
+  let open = new Set<unknown>()
+  for (let at = 0; at < messages.length; ) {
+    const { role } = messages[at] as JsonObject
+    let end = at + 1
+    while (end < messages.length && (messages[end] as JsonObject).role === role) end++
+    const turn = messages.slice(at, end) as JsonObject[]
+    if (role === 'user') paired.push(...withResults(turn, open))
+    else paired.push(...turn)
+    const isAssistant = role === 'assistant'
+    // Instructions in the middle of a conversation end no turn.
+    if (isAssistant || role === 'user') open = isAssistant ? idsOf(turn, 'tool_use', 'id') : new Set()
+    at = end
+  }
+  return paired
+}
+
+function idsOf(turn: readonly JsonObject[], type: string, key: string): Set<unknown> {
+  const blocks = turn.flatMap(({ content }) => (Array.isArray(content) ? content.filter(isJsonObject) : []))
+  return new Set(blocks.filter(block => block.type === type).map(block => block[key]))
+}
+
+function withResults(turn: readonly JsonObject[], open: ReadonlySet<unknown>): JsonObject[] {
+  const answered = idsOf(turn, 'tool_result', 'tool_use_id')
+  const stubs = [...open]
+    .filter(id => !answered.has(id))
+    .map(id => ({ type: 'tool_result', tool_use_id: id, content: NO_RESULT, is_error: true }))
+  const hasOrphans = [...answered].some(id => !open.has(id))
+  if (stubs.length === 0 && !hasOrphans) return [...turn]
+  return turn.map((message, at) => {
+    const { content } = message
+    const given = Array.isArray(content) ? content : [{ type: 'text', text: content }]
+    const blocks = hasOrphans ? given.flatMap(block => asText(block, open)) : given
+    return { ...message, content: at === 0 ? [...stubs, ...blocks] : blocks }
+  })
+}
+
+function asText(block: unknown, open: ReadonlySet<unknown>): unknown[] {
+  if (!isJsonObject(block) || block.type !== 'tool_result' || open.has(block.tool_use_id)) return [block]
+  const { tool_use_id: id, content } = block
+  const said = Array.isArray(content) ? content : [{ type: 'text', text: typeof content === 'string' ? content : '' }]
+  return [{ type: 'text', text: removedCall(id) }, ...withoutBlankTexts(said)]
+}
+
+const removedCall = (id: unknown) => `The result of the tool call ${String(id)}, which was removed:`
+
+/** The items with a call and those with its result, which servers of responses pair. */
+const outputsOf: Readonly<Record<string, string>> = {
+  function_call: 'function_call_output',
+  custom_tool_call: 'custom_tool_call_output',
+}
+
+/**
+ * Returns the items for a server of responses, in the same order: "No tool output found for function call", "No tool call
+ * found for function call output".
+ */
+export function fitItemPairs(input: readonly unknown[]): readonly unknown[] {
+  const objects = input.filter(isJsonObject)
+  const idsIn = (types: readonly string[]) =>
+    new Set(objects.filter(({ type }) => types.includes(String(type))).map(({ call_id: id }) => id))
+  const [called, answered] = [idsIn(Object.keys(outputsOf)), idsIn(Object.values(outputsOf))]
+  const paired = input.flatMap(item => {
+    if (!isJsonObject(item)) return [item]
+    const { type, call_id: id, output } = item
+    const result = outputsOf[String(type)]
+    if (result !== undefined && !answered.has(id)) return [item, { type: result, call_id: id, output: NO_RESULT }]
+    if (!Object.values(outputsOf).includes(String(type)) || called.has(id)) return [item]
+    const content = [
+      { type: 'input_text', text: removedCall(id) },
+      ...(Array.isArray(output) ? output : [{ type: 'input_text', text: String(output ?? '') }]),
+    ]
+    return [{ type: 'message', role: 'user', content }]
+  })
+  return isSame(input, paired) ? input : paired
+}
+
+/**
+ * The beginnings of the ids of items. "Invalid 'input[0].id': Expected an ID that begins with 'msg'" (openai/codex issue
+ * 33176, mastra-ai/mastra issue 10815). Nothing is stored, so an item needs no id.
+ */
+const itemIds: Readonly<Record<string, RegExp>> = {
+  message: /^msg_[\w-]{1,60}$/,
+  function_call: /^fc_[\w-]{1,61}$/,
+  custom_tool_call: /^ctc_[\w-]{1,60}$/,
+  function_call_output: /^fco?_[\w-]{1,60}$/,
+  custom_tool_call_output: /^ctco?_[\w-]{1,59}$/,
+}
+
+/** Returns an item without an id that OpenAI refuses. */
+export function withoutForeignId(item: JsonObject): JsonObject {
+  const { id, ...others } = item
+  const type = typeof item.type === 'string' ? item.type : 'message'
+  const accepted = Object.hasOwn(itemIds, type) ? itemIds[type] : undefined
+  return id === undefined || accepted === undefined || accepted.test(String(id)) ? item : others
+}
