@@ -364,6 +364,14 @@ const operatorScreens = [
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
+    path: '/settings',
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/OperatorSettings.tsx')),
+      'OperatorSettings',
+    ),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
     path: '/models',
     validateSearch: readSupplySearch,
     component: lazyRouteComponent(

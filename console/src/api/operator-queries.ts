@@ -17,6 +17,7 @@ import type {
 import type { PeoplePage, RoleChanges } from '#api/operator/people.ts'
 import type { CustomerPriceGroup, PriceGroups } from '#api/operator/price-groups.ts'
 import type { OperatorProviders, ProviderPresetList } from '#api/operator/providers.ts'
+import type { OperatorSettings } from '#api/operator/settings.ts'
 import type { SetupReport } from '#api/operator/setup.ts'
 import type {
   HosterReview,
@@ -50,6 +51,7 @@ export const priceGroupsQuery = operator<PriceGroups>('price-groups', 'price-gro
 export const customerPricesQuery = (id: string) =>
   operator<CustomerPriceGroup>('price-groups', `customers/${id}/price-group`)
 export const providersQuery = operator<OperatorProviders>('supply', 'providers')
+export const operatorSettingsQuery = operator<OperatorSettings>('settings', 'settings')
 export const providerPresetsQuery = operator<ProviderPresetList>('provider-presets', 'provider-presets')
 export const hostersQuery = operator<OperatorHosters>('supply', 'hosters')
 export const hosterReviewQuery = (id: string) => operator<HosterReview>('supply', `hosters/${id}`)

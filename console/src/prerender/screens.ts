@@ -70,6 +70,7 @@ const screenOf = {
   '/operator/money': operator('Money', 'Money.tsx'),
   '/operator/usage': operator('Usage', 'Usage.tsx'),
   '/operator/log': operator('Log', 'Log.tsx'),
+  '/operator/settings': operator('Settings', 'OperatorSettings.tsx'),
   '/operator/system': operator('System', 'System.tsx'),
   '/operator/people': operator('People', 'People.tsx'),
   '/operator/grants': operator('Grants', 'Grants.tsx'),

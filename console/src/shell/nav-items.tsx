@@ -56,7 +56,8 @@ export const operatorItems: readonly NavItem[] = [
   { name: 'Grants', icon: <CheckIcon />, to: '/operator/grants' },
   { name: 'People', icon: <PeopleIcon />, to: '/operator/people' },
   { name: 'Log', icon: <ActivityIcon />, to: '/operator/log' },
-  { name: 'System', icon: <SettingsIcon />, to: '/operator/system' },
+  { name: 'Settings', icon: <SettingsIcon />, to: '/operator/settings' },
+  { name: 'System', icon: <ServerIcon />, to: '/operator/system' },
 ]
 
 /** The pages of people themselves, whether or not they are members of a customer. */

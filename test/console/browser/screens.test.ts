@@ -27,6 +27,7 @@ const otherScreens = [
   '/operator/people',
   '/operator/grants',
   '/operator/log',
+  '/operator/settings',
   '/operator/system',
 ]
 const screens = [

@@ -1,0 +1,110 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { lazy, Suspense, useState } from 'react'
+import type { OperatorSettings as Shown } from '#api/operator/settings.ts'
+import { operatorSettingsQuery } from '../../api/operator-queries.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import styles from './operator.module.css'
+import { useMayOperate } from './use-may-operate.ts'
+
+const dialogs = () => import('./SettingDialogs.tsx')
+const SettingDialog = lazy(async () => ({ default: (await dialogs()).SettingDialog }))
+const TierDialog = lazy(async () => ({ default: (await dialogs()).TierDialog }))
+
+type ShownSetting = Shown['fields'][number]
+
+const sections = [
+  ['account_tiers', 'Tiers'],
+  ['signup', 'New customers'],
+  ['accounts', 'Free credit'],
+  ['payments', 'Top-ups'],
+  ['platform', 'Fee'],
+  ['payouts', 'Payouts'],
+  ['limits', 'Limits'],
+  ['models', 'Requests'],
+  ['routing', 'Routing'],
+  ['hosters', 'Hosters'],
+  ['alarms', 'Alarms'],
+  ['status', 'Status page'],
+] as const
+
+const origins = { file: 'from switchyard.yaml', managed: 'changed here', default: 'default' } as const
+
+/** The settings of the installation that can change while the gateway runs. */
+export function OperatorSettings() {
+  const mayOperate = useMayOperate()
+  const settings = useQuery(operatorSettingsQuery)
+  const [asked, setAsked] = useState<ShownSetting | 'tier' | null>(null)
+  const close = () => setAsked(null)
+  return (
+    <Page title="Settings" actions={mayOperate && <Button onClick={() => setAsked('tier')}>Add a tier</Button>}>
+      <Loaded query={settings} height={640}>
+        {({ version, reason, changed_at, fields }) => (
+          <>
+            <p className={styles.hint}>
+              All nodes use a change within about a second. Running requests keep what they began with. What
+              switchyard.yaml declares is changed there.
+              {changed_at !== null && (
+                <>
+                  {' '}
+                  Version {version}, <When at={changed_at} />: {reason}
+                </>
+              )}
+            </p>
+            {sections.map(([section, title]) => (
+              <Panel key={section} title={title}>
+                <DataTable
+                  label={title}
+                  rows={fields.filter(({ key }) => key.startsWith(`${section}.`))}
+                  keyOf={({ key }) => key}
+                  columns={[
+                    {
+                      title: 'Setting',
+                      place: 'name',
+                      cell: ({ key }) => <code>{key.slice(section.length + 1)}</code>,
+                    },
+                    { title: 'What it does', cell: ({ about }) => about },
+                    {
+                      title: 'From',
+                      cell: ({ origin }) => (
+                        <State state={origin === 'default' ? 'off' : 'ok'}>{origins[origin]}</State>
+                      ),
+                    },
+                    { title: 'Value', align: 'right', place: 'figure', cell: ({ value }) => value ?? '–' },
+                    {
+                      title: '',
+                      place: 'actions',
+                      cell: field =>
+                        mayOperate &&
+                        field.origin !== 'file' && (
+                          <Button
+                            size="xs"
+                            variant="default"
+                            aria-label={`Change ${field.key}`}
+                            onClick={() => setAsked(field)}
+                          >
+                            Change
+                          </Button>
+                        ),
+                    },
+                  ]}
+                />
+              </Panel>
+            ))}
+            <Suspense>
+              {asked === 'tier' && <TierDialog version={version} onClose={close} />}
+              {asked !== null && asked !== 'tier' && (
+                <SettingDialog key={asked.key} setting={asked} version={version} onClose={close} />
+              )}
+            </Suspense>
+          </>
+        )}
+      </Loaded>
+    </Page>
+  )
+}

@@ -1,0 +1,129 @@
+import { Button, NativeSelect, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { OperatorSettings, WrittenSettings } from '#api/operator/settings.ts'
+import { useWrite } from '../../api/use-write.ts'
+import { FormDialog } from '../../parts/FormDialog.tsx'
+
+interface DialogProps {
+  readonly version: number
+  readonly onClose: () => void
+}
+
+type Changes = Readonly<Record<string, string | null>>
+
+function useChange({ version, onClose }: DialogProps, movesMoney: boolean) {
+  return useWrite<{ changes: Changes; reason: string }, WrittenSettings>(
+    ({ changes, reason }) => ({
+      method: 'PATCH',
+      path: movesMoney ? 'operator/settings/money' : 'operator/settings',
+      body: { version, changes, reason },
+    }),
+    {
+      areas: ['settings', 'system', 'customers', 'log'],
+      done: answer => `Version ${answer.version} of the settings is live.`,
+      onDone: onClose,
+      showsError: true,
+    },
+  )
+}
+
+function ReasonInput({ value, onChange }: { value: string; onChange: (reason: string) => void }) {
+  return (
+    <TextInput
+      label="Reason"
+      description="The audit log keeps it."
+      required
+      maxLength={200}
+      value={value}
+      onChange={event => onChange(event.currentTarget.value)}
+    />
+  )
+}
+
+/** Changes one setting, or takes its change back. */
+export function SettingDialog(props: DialogProps & { readonly setting: OperatorSettings['fields'][number] }) {
+  const { key, about, type, choices, value, fallback, origin, moves_money: movesMoney } = props.setting
+  const [text, setText] = useState(value ?? '')
+  const [reason, setReason] = useState('')
+  const change = useChange(props, movesMoney)
+  const field = {
+    label: key,
+    description: `${about} Default: ${fallback ?? 'none'}.`,
+    value: text,
+    onChange: (event: { currentTarget: { value: string } }) => setText(event.currentTarget.value),
+  }
+  return (
+    <FormDialog
+      title={`Change ${key}`}
+      action="Save"
+      sending={change}
+      onSubmit={() => change.mutate({ changes: { [key]: text.trim() }, reason })}
+      onClose={props.onClose}
+    >
+      {choices === null ? (
+        <TextInput required placeholder={type} {...field} />
+      ) : (
+        <NativeSelect data={choices} {...field} />
+      )}
+      <ReasonInput value={reason} onChange={setReason} />
+      {origin === 'managed' && (
+        <Button
+          variant="default"
+          disabled={reason.trim() === ''}
+          onClick={() => change.mutate({ changes: { [key]: null }, reason })}
+        >
+          {fallback === null ? 'Remove' : 'Use the default'}
+        </Button>
+      )}
+    </FormDialog>
+  )
+}
+
+const limits = [
+  ['requests_per_minute', 'Requests per minute'],
+  ['requests_per_day', 'Requests per day'],
+  ['daily_spend_cap_usd', 'Daily spend cap in USD'],
+] as const
+
+/** Adds an account tier. */
+export function TierDialog(props: DialogProps) {
+  const [name, setName] = useState('')
+  const [values, setValues] = useState<Readonly<Record<string, string>>>({})
+  const [reason, setReason] = useState('')
+  const change = useChange(props, false)
+  return (
+    <FormDialog
+      title="Add a tier"
+      action="Add"
+      sending={change}
+      onSubmit={() =>
+        change.mutate({
+          changes: Object.fromEntries(
+            limits.map(([limit]) => [`account_tiers.${name.trim()}.${limit}`, (values[limit] ?? '').trim()]),
+          ),
+          reason,
+        })
+      }
+      onClose={props.onClose}
+    >
+      <TextInput
+        label="Name"
+        description="Lower-case letters, digits, - and _."
+        required
+        value={name}
+        onChange={event => setName(event.currentTarget.value)}
+      />
+      {limits.map(([limit, label]) => (
+        <TextInput
+          key={limit}
+          label={label}
+          required
+          inputMode="decimal"
+          value={values[limit] ?? ''}
+          onChange={event => setValues({ ...values, [limit]: event.currentTarget.value })}
+        />
+      ))}
+      <ReasonInput value={reason} onChange={setReason} />
+    </FormDialog>
+  )
+}
