@@ -144,7 +144,8 @@ test('several nodes share one port, one first run, one welcome and one sum of me
   expect(answers.map(({ status }) => status)).toEqual(Array(12).fill(200))
   for (const answer of answers) await answer.text()
   await metricBecomes(gateway, CHATS, 12)
-  await metricBecomes(gateway, 'switchyard_billed_tokens_total{provider="local",direction="input"}', 120)
+  const offer = 'model="test-model",endpoint="scripted",provider="local",hoster=""'
+  await metricBecomes(gateway, `switchyard_billed_tokens_total{${offer},kind="input"}`, 120)
   await metricBecomes(gateway, 'switchyard_http_request_duration_seconds_count{path="/v1/chat/completions"}', 12)
   await metricBecomes(gateway, 'switchyard_workers', 2)
 
