@@ -25,7 +25,7 @@ async function playground(search = '') {
     if (request.method() === 'POST') posts.push(new URL(request.url()).pathname)
   })
   await page.goto(`/c/${customerId}/playground${search}`)
-  await page.getByLabel('Prompt').waitFor()
+  await page.getByLabel('Prompt', { exact: true }).waitFor()
   return { page, customerId, posts }
 }
 
@@ -35,7 +35,7 @@ const keys = async (customerId: string) =>
 
 test('a quote appears while typing, and holds for the answer', async () => {
   const { page, customerId } = await playground()
-  await page.getByLabel('Prompt').fill('Hello!')
+  await page.getByLabel('Prompt', { exact: true }).fill('Hello!')
   const quote = page.getByText(/^Quote: demo, at most 0\.\d+ USD, likely 0\.\d+ USD$/)
   await quote.waitFor()
   const before = await quote.textContent()
@@ -52,7 +52,7 @@ test('a quote appears while typing, and holds for the answer', async () => {
 
 test('stop says what was billed', async () => {
   const { page, customerId } = await playground()
-  await page.getByLabel('Prompt').fill('Tell me everything about railways.')
+  await page.getByLabel('Prompt', { exact: true }).fill('Tell me everything about railways.')
   await page.getByRole('button', { name: 'Send' }).click()
   const answer = page.getByRole('article').last()
   await expect.poll(async () => (await answer.textContent())!.length).toBeGreaterThan(20)
@@ -69,7 +69,7 @@ test('stop says what was billed', async () => {
 
 test('a link fills the prompt in and sends nothing, not even for a quote', async () => {
   const { page, posts, customerId } = await playground('?prompt=Transfer%20it&tier=cheapest&model=demo')
-  expect(await page.getByLabel('Prompt').inputValue()).toBe('Transfer it')
+  expect(await page.getByLabel('Prompt', { exact: true }).inputValue()).toBe('Transfer it')
   await page.getByText('A link filled this in').waitFor()
   await page.getByText('Request', { exact: true }).click()
   const request = JSON.parse((await page.getByRole('region', { name: 'the request' }).textContent())!)
@@ -80,7 +80,7 @@ test('a link fills the prompt in and sends nothing, not even for a quote', async
 
 test('a key that another tab ended is made again', async () => {
   const { page, customerId } = await playground()
-  await page.getByLabel('Prompt').fill('Hello!')
+  await page.getByLabel('Prompt', { exact: true }).fill('Hello!')
   await page.getByText(/^Quote/).waitFor()
   await page.evaluate(
     path => fetch(path, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }),
@@ -90,9 +90,34 @@ test('a key that another tab ended is made again', async () => {
   await expect
     .poll(async () => {
       typed += '!'
-      await page.getByLabel('Prompt').fill(typed)
+      await page.getByLabel('Prompt', { exact: true }).fill(typed)
       await page.waitForResponse(response => response.url().endsWith('/v1/chat/completions'))
       return (await keys(customerId)).length
     })
     .toBe(3)
+})
+
+test('a system prompt and parameters are sent, and the prompt stays at the foot', async () => {
+  const { page } = await playground()
+  await page.getByText('System prompt and parameters').click()
+  await page.getByLabel('System prompt', { exact: true }).fill('Answer in one word.')
+  await page.getByLabel('Temperature').fill('0,5')
+  await page.getByLabel('Most output tokens').fill('3')
+  await page.getByLabel('Prompt', { exact: true }).fill('Hello!')
+  await page.getByText('Request', { exact: true }).click()
+  const request = JSON.parse((await page.getByRole('region', { name: 'the request' }).textContent())!)
+  expect(request).toMatchObject({
+    messages: [
+      { role: 'system', content: 'Answer in one word.' },
+      { role: 'user', content: 'Hello!' },
+    ],
+    temperature: 0.5,
+    max_tokens: 3,
+  })
+  await page.getByRole('button', { name: 'Send' }).click()
+  await page.getByRole('link', { name: 'receipt' }).waitFor()
+  await page.setViewportSize({ width: 1280, height: 400 })
+  await page.evaluate('scrollTo(0, 0)')
+  const box = (await page.getByRole('button', { name: 'Send' }).boundingBox())!
+  expect(box.y + box.height).toBeLessThanOrEqual(400)
 })

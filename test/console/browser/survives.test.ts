@@ -145,7 +145,7 @@ test('an upgrade takes no typed text away: the next page is the new one', async 
   open.push(watched)
   const { page } = watched
   await page.goto(`/c/${customerId}/playground`)
-  await page.getByRole('textbox', { name: 'Prompt' }).fill('A long thought')
+  await page.getByRole('textbox', { name: 'Prompt', exact: true }).fill('A long thought')
   const loads = countLoads(page)
   await page.route('**/console/api/**', route => route.abort())
   await page.route('**/sign-in', async route => {
@@ -155,7 +155,7 @@ test('an upgrade takes no typed text away: the next page is the new one', async 
   await page.getByText('Reconnecting …').waitFor({ timeout: 60_000 })
   await page.unroute('**/console/api/**')
   await page.getByText('The gateway was upgraded.').waitFor()
-  expect(await page.getByRole('textbox', { name: 'Prompt' }).inputValue()).toBe('A long thought')
+  expect(await page.getByRole('textbox', { name: 'Prompt', exact: true }).inputValue()).toBe('A long thought')
   expect(loads()).toBe(0)
   await page.getByRole('link', { name: 'Keys' }).click()
   await expect.poll(loads).toBe(1)

@@ -12,6 +12,7 @@ import { chatCode } from '../../parts/chat-code.ts'
 import { Page } from '../../parts/Page.tsx'
 import { ProblemBlock } from '../../parts/ProblemBlock.tsx'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
+import { ChatSettings, noChatInput, parametersOf } from './ChatSettings.tsx'
 import styles from './playground.module.css'
 import { withPlaygroundKey } from './playground-key.ts'
 import { readPlaygroundSearch, tiers } from './playground-search.ts'
@@ -31,6 +32,7 @@ export function Playground() {
   const [isPrivate, setPrivate] = useState(false)
   const [isTrusted, setTrusted] = useState(false)
   const [maxCost, setMaxCost] = useState('')
+  const [input, setInput] = useState(noChatInput)
   const [prompt, setPrompt] = useState(linked.prompt ?? '')
   // A link alone asks the gateway for nothing, not even for a quote.
   const [isTouched, setTouched] = useState(false)
@@ -43,7 +45,11 @@ export function Playground() {
   const names = new Set(['auto', chosen, ...(models.data?.data.map(({ id }) => id) ?? [])])
   const bodyOf = (talk: readonly Message[]) => ({
     model: chosen,
-    messages: talk.map(({ role, content }) => ({ role, content })),
+    messages: [
+      ...(input.system.trim() === '' ? [] : [{ role: 'system', content: input.system }]),
+      ...talk.map(({ role, content }) => ({ role, content })),
+    ],
+    ...parametersOf(input),
     tier,
     ...(isPrivate && { privacy_mode: true }),
     ...(isTrusted && { trusted_only: true }),
@@ -116,6 +122,7 @@ export function Playground() {
           onChange={event => setTrusted(event.currentTarget.checked)}
         />
       </section>
+      <ChatSettings input={input} onChange={setInput} />
       <div>
         <SegmentedControl
           aria-label="View"

@@ -5,7 +5,7 @@ import { AnswerEnd, type AnswerFacts } from './AnswerEnd.tsx'
 import styles from './playground.module.css'
 
 /** Loads with the first answer. */
-const Markdown = lazy(fromGateway(() => import('react-markdown')))
+const AnswerText = lazy(fromGateway(async () => ({ default: (await import('./AnswerText.tsx')).AnswerText })))
 
 export interface Message {
   readonly role: 'user' | 'assistant'
@@ -15,12 +15,6 @@ export interface Message {
   /** Of an answer that has ended. */
   readonly end?: AnswerFacts
 }
-
-/** No images: the address of an image carries data out. No links: an answer must not lead people away. */
-const shownElements = [
-  ...['p', 'strong', 'em', 'code', 'pre', 'ul', 'ol', 'li', 'blockquote', 'br', 'hr'],
-  ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'],
-] as const
 
 /** The messages of a talk, with what each answer cost. */
 export function Talk({
@@ -48,9 +42,7 @@ export function Talk({
               <p className={styles.plain}>{content}</p>
             ) : (
               <Suspense fallback={<p className={styles.plain}>{content}</p>}>
-                <Markdown allowedElements={[...shownElements]} unwrapDisallowed>
-                  {content}
-                </Markdown>
+                <AnswerText text={content} />
               </Suspense>
             )}
             {end && <AnswerEnd customerId={customerId} end={end} />}
