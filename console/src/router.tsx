@@ -13,7 +13,12 @@ import { readActivitySearch } from './features/activity/activity-search.ts'
 import { readCreditsSearch } from './features/credits/credits-search.ts'
 import { readDaysSearch } from './features/hoster/days-search.ts'
 import { readKeysSearch } from './features/keys/keys-search.ts'
-import { readCustomerSearch, readOperatorUsageSearch, readSupplySearch } from './features/operator/operator-search.ts'
+import {
+  readCustomerSearch,
+  readOperatorUsageSearch,
+  readRequestLogSearch,
+  readSupplySearch,
+} from './features/operator/operator-search.ts'
 import { readPlaygroundSearch } from './features/playground/playground-search.ts'
 import { readUsageSearch } from './features/usage/usage-search.ts'
 import { CustomerShell } from './shell/CustomerShell.tsx'
@@ -417,6 +422,15 @@ const operatorScreens = [
     component: lazyRouteComponent(
       fromGateway(() => import('./features/operator/Money.tsx')),
       'Money',
+    ),
+  }),
+  createRoute({
+    getParentRoute: () => operatorRoute,
+    path: '/requests',
+    validateSearch: readRequestLogSearch,
+    component: lazyRouteComponent(
+      fromGateway(() => import('./features/operator/Requests.tsx')),
+      'Requests',
     ),
   }),
   createRoute({

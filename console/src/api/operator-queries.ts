@@ -17,6 +17,7 @@ import type {
 import type { PeoplePage, RoleChanges } from '#api/operator/people.ts'
 import type { CustomerPriceGroup, PriceGroups } from '#api/operator/price-groups.ts'
 import type { OperatorProviders, ProviderPresetList } from '#api/operator/providers.ts'
+import type { RequestLog } from '#api/operator/requests.ts'
 import type { OperatorSettings } from '#api/operator/settings.ts'
 import type { SetupReport } from '#api/operator/setup.ts'
 import type {
@@ -100,6 +101,10 @@ export const operatorUsageQuery = (filter: OperatorUsageFilter) =>
   operator<OperatorUsage>('usage', `usage${queryText({ ...filter })}`)
 
 export const findQuery = (text: string) => operator<Found>('find', `find${queryText({ q: text })}`)
+
+export const requestLogQuery = (filter: Readonly<Record<string, string | undefined>>) =>
+  pages<RequestLog>(['usage', 'requests', filter], 'operator/requests', { ...filter })
+
 export const setupQuery = operator<SetupReport>('setup', 'setup')
 export const systemQuery = operator<OperatorSystem>('system', 'system')
 

@@ -68,6 +68,7 @@ const screenOf = {
   '/operator/payouts': operator('Payouts', 'Payouts.tsx'),
   '/operator/payouts/$batchId': operator('Batch of payouts', 'PayoutBatch.tsx'),
   '/operator/money': operator('Money', 'Money.tsx'),
+  '/operator/requests': operator('Requests', 'Requests.tsx'),
   '/operator/usage': operator('Usage', 'Usage.tsx'),
   '/operator/log': operator('Log', 'Log.tsx'),
   '/operator/settings': operator('Settings', 'OperatorSettings.tsx'),

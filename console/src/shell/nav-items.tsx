@@ -48,6 +48,7 @@ export const operatorItems: readonly NavItem[] = [
   { name: 'Overview', icon: <HomeIcon />, to: '/operator', isExact: true },
   { name: 'Customers', icon: <PeopleIcon />, to: '/operator/customers' },
   { name: 'Usage', icon: <UsageIcon />, to: '/operator/usage' },
+  { name: 'Requests', icon: <ActivityIcon />, to: '/operator/requests' },
   { name: 'Money', icon: <CreditIcon />, to: '/operator/money' },
   { name: 'Prices', icon: <CreditIcon />, to: '/operator/prices' },
   { name: 'Providers', icon: <ServerIcon />, to: '/operator/providers' },

@@ -21,6 +21,7 @@ const otherScreens = [
   '/operator/money',
   '/operator/models',
   '/operator/prices',
+  '/operator/requests',
   '/operator/providers',
   '/operator/hosters',
   '/operator/payouts',

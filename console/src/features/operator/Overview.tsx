@@ -15,6 +15,7 @@ import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
 import { AuditState } from './AuditState.tsx'
 import styles from './operator.module.css'
+import { Sales } from './Sales.tsx'
 import { ServerAttempts, ServerError } from './ServerAttempts.tsx'
 import { ServerState } from './ServerState.tsx'
 import { SetupPanel } from './SetupPanel.tsx'
@@ -64,6 +65,7 @@ export function Overview() {
                 </span>
               </Tile>
             </Tiles>
+            <Sales />
             <Panel title="Books" aside={<AuditState audit={audit} />}>
               <p className={styles.hint}>
                 {audit === null ? (

@@ -4,21 +4,21 @@ import { countText, plural, shareText } from '../../format/number-text.ts'
 import { When } from '../../parts/When.tsx'
 import styles from './operator.module.css'
 
-type Counted = Pick<ShownServer, 'attempts_today' | 'busy_today' | 'ok_share' | 'customers_kept_away' | 'provider'>
+type Counted = Pick<ShownServer, 'attempts_today' | 'busy_today' | 'ok_share' | 'customers_kept_away' | 'endpoint_id'>
 
-/** The attempts of today at a server, with a link to what the requests of its kind were. */
+/** The attempts of today at a server, with a link to its requests. */
 export function ServerAttempts({ model, server }: { model: string; server: Counted }) {
   const {
     attempts_today: attempts,
     busy_today: busy,
     ok_share: share,
     customers_kept_away: customers,
-    provider,
+    endpoint_id: endpointId,
   } = server
   if (share === null) return '–'
   return (
     <span className={styles.stacked}>
-      <Link to="/operator/usage" search={{ model, provider, by: 'customer' }}>
+      <Link to="/operator/requests" search={{ model, server: endpointId }}>
         {shareText(share)} of {countText(attempts)} answered
       </Link>
       {busy > 0 && <span className={styles.hint}>{countText(busy)} refused as busy</span>}

@@ -1,3 +1,4 @@
+import type { RequestLog } from '#api/operator/requests.ts'
 import type { OperatorUsageFilter } from '../../api/operator-queries.ts'
 import { usageDimensions } from './usage-dimensions.ts'
 
@@ -40,4 +41,26 @@ export interface CustomerSearch {
 /** Keeps what is valid of the search parameters of the operator's page of a customer. */
 export function readCustomerSearch({ grant }: Record<string, unknown>): CustomerSearch {
   return grant === true ? { grant } : {}
+}
+
+export const requestOutcomes: readonly RequestLog['data'][number]['outcome'][] = [
+  ...(['served', 'client_gone', 'refused_upstream', 'unserved', 'interrupted'] as const),
+  ...(['shutdown', 'internal_error', 'node_died', 'superseded'] as const),
+]
+
+/** The filters of the operator's list of requests. */
+export type RequestLogSearch = { readonly [Name in (typeof requestFilters)[number]]?: string } & {
+  readonly outcome?: RequestLog['data'][number]['outcome']
+}
+
+const requestFilters = ['id', 'customer', 'key', 'label', 'model', 'server', 'failure'] as const
+
+/** Keeps the filters that are set. The gateway checks them. */
+export function readRequestLogSearch(search: Record<string, unknown>): RequestLogSearch {
+  const isSet = (value: unknown): value is string => typeof value === 'string' && value !== ''
+  const outcome = requestOutcomes.find(each => each === search.outcome)
+  return {
+    ...Object.fromEntries(requestFilters.flatMap(name => (isSet(search[name]) ? [[name, search[name]]] : []))),
+    ...(outcome !== undefined && { outcome }),
+  }
 }

@@ -1,0 +1,150 @@
+import { Button, Select, TextInput } from '@mantine/core'
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { requestLogQuery } from '../../api/operator-queries.ts'
+import { durationText } from '../../format/number-text.ts'
+import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { Charge } from '../../parts/Money.tsx'
+import { Page } from '../../parts/Page.tsx'
+import { Panel } from '../../parts/Panel.tsx'
+import { State } from '../../parts/State.tsx'
+import { When } from '../../parts/When.tsx'
+import styles from './operator.module.css'
+import { type RequestLogSearch, readRequestLogSearch, requestOutcomes } from './operator-search.ts'
+
+const texts = [
+  ['id', 'Request id'],
+  ['key', 'Key id'],
+  ['label', 'Label'],
+  ['model', 'Model'],
+  ['server', 'Server'],
+] as const
+const choices = {
+  outcome: requestOutcomes,
+  failure: [
+    ...['connect_failed', 'server_error', 'first_token_timeout', 'malformed', 'empty', 'busy'],
+    ...['credential_rejected', 'request_rejected', 'cancelled'],
+  ],
+} as const
+const words = (text: string) => text.replaceAll('_', ' ')
+const optionsOf = (values: readonly string[]) => values.map(value => ({ value, label: words(value) }))
+
+/** The requests of all customers, the newest first. */
+export function Requests() {
+  const search = readRequestLogSearch(useSearch({ strict: false }))
+  const log = useInfiniteQuery(requestLogQuery(search))
+  const navigate = useNavigate()
+  const set = (change: Partial<Record<keyof RequestLogSearch, string | null>>) =>
+    void navigate({
+      to: '/operator/requests',
+      search: readRequestLogSearch({ ...search, ...change }),
+      replace: true,
+    })
+  return (
+    <Page title="Requests">
+      <section className={styles.filters} aria-label="Filters">
+        {texts.map(([name, label]) => (
+          <TextInput
+            key={`${name} ${search[name] ?? ''}`}
+            label={label}
+            type="search"
+            defaultValue={search[name] ?? ''}
+            onBlur={event => set({ [name]: event.currentTarget.value.trim() })}
+            onKeyDown={event => event.key === 'Enter' && set({ [name]: event.currentTarget.value.trim() })}
+          />
+        ))}
+        <Select
+          label="Ended"
+          clearable
+          data={optionsOf(choices.outcome)}
+          value={search.outcome ?? null}
+          onChange={outcome => set({ outcome })}
+        />
+        <Select
+          label="An attempt failed"
+          clearable
+          data={optionsOf(choices.failure)}
+          value={search.failure ?? null}
+          onChange={failure => set({ failure })}
+        />
+      </section>
+      <Panel>
+        <Loaded query={log} height={480}>
+          {({ pages }) => {
+            const rows = pages.flatMap(({ data }) => data)
+            const lookedBackTo = pages.at(-1)?.looked_back_to ?? null
+            return (
+              <>
+                {rows.length === 0 ? (
+                  <EmptyState text="No such request." />
+                ) : (
+                  <DataTable
+                    label="Requests"
+                    isPaged
+                    rows={rows}
+                    keyOf={({ id }) => id}
+                    columns={[
+                      {
+                        title: 'Time',
+                        place: 'name',
+                        cell: ({ id, started_at, customer }) => (
+                          <Link
+                            to="/c/$customerId/activity/$requestId"
+                            params={{ customerId: customer.id, requestId: id }}
+                          >
+                            <When at={started_at} />
+                          </Link>
+                        ),
+                      },
+                      {
+                        title: 'Customer',
+                        cell: ({ customer }) => (
+                          <Link to="/operator/customers/$customerId" params={{ customerId: customer.id }}>
+                            {customer.email ?? customer.id.slice(0, 8)}
+                          </Link>
+                        ),
+                      },
+                      { title: 'Key', isLabelled: true, cell: ({ key, label }) => label ?? key?.name ?? '–' },
+                      { title: 'Model', isLabelled: true, cell: ({ model }) => model },
+                      { title: 'Server', isLabelled: true, cell: ({ server }) => server ?? '–' },
+                      {
+                        title: 'Ended',
+                        cell: ({ success, outcome, failures }) => (
+                          <span className={styles.stacked}>
+                            <State state={success ? 'ok' : 'danger'}>{words(outcome)}</State>
+                            {failures.length > 0 && <span className={styles.hint}>{words(failures.join(', '))}</span>}
+                          </span>
+                        ),
+                      },
+                      { title: 'Took', align: 'right', isLabelled: true, cell: each => durationText(each.latency_ms) },
+                      {
+                        title: 'USD',
+                        align: 'right',
+                        place: 'figure',
+                        cell: ({ charged_usd: usd }) => <Charge usd={usd} />,
+                      },
+                    ]}
+                  />
+                )}
+                {lookedBackTo !== null && (
+                  <p className={styles.hint}>
+                    Searched back to <When at={lookedBackTo} />.
+                  </p>
+                )}
+                {log.hasNextPage && (
+                  <div className={styles.more}>
+                    <Button variant="default" loading={log.isFetchingNextPage} onClick={() => void log.fetchNextPage()}>
+                      Show older requests
+                    </Button>
+                  </div>
+                )}
+              </>
+            )
+          }}
+        </Loaded>
+      </Panel>
+    </Page>
+  )
+}
