@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ParsedRequest } from '../../src/base/domain/chat-job.ts'
 import type { JsonObject } from '../../src/base/runtime/json-object.ts'
+import { parseChatRequest } from '../../src/wire/dialects/chat/chat-dialect.ts'
 import { chatJobOf } from '../../src/wire/dialects/chat/conversation-to-chat.ts'
 import { extraFieldRules } from '../../src/wire/dialects/chat/upstream-request.ts'
 import { parseMessagesRequest } from '../../src/wire/dialects/messages/messages-request.ts'
@@ -117,6 +118,36 @@ describe('messages', () => {
       }),
       { numRuns: 400 },
     )
+  })
+})
+
+describe('messages of chat', () => {
+  const calls = (...ids: string[]) => ({
+    role: 'assistant',
+    content: null,
+    tool_calls: ids.map(id => ({ id, type: 'function', function: { name: 'look', arguments: '{}' } })),
+  })
+  const tool = (id: string) => ({ role: 'tool', tool_call_id: id, content: 'a ship' })
+  const chatSent = (messages: readonly object[], kind: 'cloud' | 'local' = 'cloud') => {
+    const { body, changed } = ask(parseChatRequest(json({ model: 'm', messages })), offerFor('chat', kind))
+    return { messages: body.messages as JsonObject[], changed }
+  }
+
+  it('that are in order stay as they are', () => {
+    const messages = [user('x'), calls('c1', 'c2'), tool('c2'), tool('c1'), user('y')]
+    expect(chatSent(messages)).toEqual({ messages, changed: [] })
+  })
+
+  it('have a result for each call, and a call for each result', () => {
+    const given = [tool('c0'), user('x'), calls('c1', 'c2'), tool('c2'), tool('c9'), user('stop'), tool('c1')]
+    const { messages, changed } = chatSent(given)
+    expect(messages.map(({ role, tool_call_id: id }) => (id === undefined ? role : `${role} ${id}`))).toEqual([
+      ...['user', 'user', 'assistant', 'tool c2', 'tool c1', 'user', 'user', 'user'],
+    ])
+    expect(JSON.stringify(messages).split('a ship')).toHaveLength(5)
+    expect(changed).toEqual(['messages'])
+    // Local servers take what they get.
+    expect(chatSent(given, 'local').messages).toHaveLength(given.length)
   })
 })
 

@@ -79,7 +79,8 @@ function mayNeedFit({
 
 function mayBeRefused(message: unknown): boolean {
   if (!isJsonObject(message)) return false
-  return message.tool_calls !== undefined || message.name !== undefined || typeof message.content !== 'string'
+  if (message.tool_calls !== undefined || message.tool_call_id !== undefined) return true
+  return message.name !== undefined || typeof message.content !== 'string'
 }
 
 const NO_REASONING = 'none'

@@ -5,7 +5,7 @@ import type { Offer } from '../../../base/domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { flatToolName } from '../tool-names.ts'
 import { fitParameters, fitSchema } from './fit-schema.ts'
-import { fitItemPairs, fitMessageTurns, withoutBlankTexts, withoutForeignId } from './fit-turns.ts'
+import { fitChatPairs, fitItemPairs, fitMessageTurns, withoutBlankTexts, withoutForeignId } from './fit-turns.ts'
 import { fitPropertyNames, type PropertyNames, renameProperties } from './property-names.ts'
 import { canBeStrict } from './strict-schema.ts'
 import { withDefinitions } from './valid-schema.ts'
@@ -202,7 +202,11 @@ function fitChat(body: JsonObject, fit: Fit): void {
   if (isJsonObject(body.function_call)) {
     body.function_call = { ...body.function_call, name: fit.toolName(body.function_call.name) }
   }
-  if (Array.isArray(body.messages)) body.messages = each(body.messages, message => fitChatMessage(message, fit))
+  if (Array.isArray(body.messages)) {
+    const messages = each(body.messages, message => fitChatMessage(message, fit))
+    body.messages = fit.rules.speakerName === null ? messages : fitChatPairs(messages)
+    if (body.messages !== messages) fit.changed.add('messages')
+  }
   const { response_format: format } = body
   if (isJsonObject(format) && isJsonObject(format.json_schema)) {
     body.response_format = { ...format, json_schema: fitNamedSchema(format.json_schema, fit) }

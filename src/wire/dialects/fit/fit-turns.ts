@@ -102,6 +102,42 @@ function asText(block: unknown, open: ReadonlySet<unknown>): unknown[] {
 
 const removedCall = (id: unknown) => `The result of the tool call ${String(id)}, which was removed:`
 
+/**
+ * Returns the messages for a cloud of chat, in the same order: "An assistant message with 'tool_calls' must be followed by
+ * tool messages", "messages with role 'tool' must be a response to a preceding message with 'tool_calls'".
+ */
+export function fitChatPairs(messages: readonly unknown[]): readonly unknown[] {
+  const paired: unknown[] = []
+  for (let at = 0; at < messages.length; ) {
+    const message = messages[at++]
+    const isResult = isJsonObject(message) && message.role === 'tool'
+    if (isResult) at--
+    else paired.push(message)
+    const open = new Set<unknown>(isResult ? [] : chatCallIds(message))
+    const orphans: JsonObject[] = []
+    for (; at < messages.length; at++) {
+      const next = messages[at]
+      if (!isJsonObject(next) || next.role !== 'tool') break
+      // A second result of a call has none either.
+      if (open.delete(next.tool_call_id)) paired.push(next)
+      else orphans.push(next)
+    }
+    for (const id of open) paired.push({ role: 'tool', tool_call_id: id, content: NO_RESULT })
+    for (const { tool_call_id: id, content } of orphans) paired.push({ role: 'user', content: orphanText(id, content) })
+  }
+  return isSame(messages, paired) ? messages : paired
+}
+
+function chatCallIds(message: unknown): unknown[] {
+  const calls = isJsonObject(message) && message.role === 'assistant' ? message.tool_calls : undefined
+  return Array.isArray(calls) ? calls.filter(isJsonObject).map(({ id }) => id) : []
+}
+
+function orphanText(id: unknown, content: unknown): unknown {
+  if (!Array.isArray(content)) return `${removedCall(id)}\n${typeof content === 'string' ? content : ''}`
+  return [{ type: 'text', text: removedCall(id) }, ...content]
+}
+
 /** The items with a call and those with its result, which servers of responses pair. */
 const outputsOf: Readonly<Record<string, string>> = {
   function_call: 'function_call_output',
