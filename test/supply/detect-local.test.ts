@@ -96,6 +96,21 @@ test('a server whose models cannot be offered is found but offers nothing', asyn
   expect(found).toMatchObject({ offers: [], finding: { models: [], note: expect.stringContaining('no model loaded') } })
 })
 
+// Seen with an Ollama built from its sources. Its models are offered as soon as there are some.
+test('an Ollama without models is a model server', async () => {
+  const [found] = await detect({ ollama: await listen(json({ object: 'list', data: null })) })
+  expect(found).toMatchObject({ finding: { name: 'ollama', models: [] }, offers: [] })
+})
+
+// Seen with transformers 5.24, `transformers serve`, which answers at the default port of vLLM.
+test('a transformers serve is recognised by its list', async () => {
+  const listed = { owned_by: 'local', id: '/models/tiny', object: 'model', created: 0, status: { value: 'loaded' } }
+  const [found] = await detect({ vllm: await listen(json({ object: 'list', data: [listed] })) })
+  expect(found!.offers.map(({ upstreamModel, features }) => [upstreamModel, [...features]])).toEqual([
+    ['/models/tiny', ['chat', 'completions']],
+  ])
+})
+
 test('models that embed by their name or entry are offered for embeddings only', async () => {
   const embed = ['bge-m3', 'nomic-embed-text:latest', 'all-minilm', 'intfloat/e5-mistral', 'Alibaba-NLP/gte-large']
   const said = [

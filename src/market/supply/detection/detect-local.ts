@@ -198,7 +198,9 @@ interface LocalModel {
 
 /** Returns undefined when the body is not a list of models in OpenAI's format, so that this is no model server. */
 function readModels(server: LocalServer, list: unknown): LocalModel[] | undefined {
-  const data = isJsonObject(list) ? list.data : undefined
+  if (!isJsonObject(list)) return undefined
+  // An Ollama without models writes null for the empty list.
+  const data = list.object === 'list' && list.data === null ? [] : list.data
   if (!Array.isArray(data)) return undefined
   const models = new Map<string, LocalModel>()
   for (const entry of data) {
