@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { vi } from 'vitest'
+import { parseDocument } from 'yaml'
 import { isDatabaseAway } from '../../src/base/db/database-fault.ts'
 import { transaction } from '../../src/base/db/pool.ts'
 import type { AccountLimits } from '../../src/base/domain/caller.ts'
@@ -140,7 +141,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   // Holds the configuration and the journal.
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
   writeConfig(directory, options.yaml ?? '')
-  const config = withProvedHosters(readConfig(directory), options.yaml)
+  const config = readConfig(directory)
   const offersOf = (read: Config) => [...configuredOffers(read), ...(options.offers ?? [])]
   const silent = pino({ level: 'silent' })
   const proxy = options.mayBeCutOff ? await startFaultProxy(database.gatewayConnection) : undefined
@@ -148,7 +149,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     config,
     reloadConfig: createConfigReload({
       config,
-      readAgain: () => withProvedHosters(readConfig(directory), options.yaml),
+      readAgain: () => readConfig(directory),
       async use(changed) {
         app.setOffers(offersOf(changed))
         app.setFile(changed)
@@ -273,14 +274,17 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
 }
 
 /** Hosters of a test are no newcomers, unless the configuration mentions them: newcomers get one request in a hundred. */
-function withProvedHosters(config: Config, yaml = ''): Config {
-  if (yaml.includes('newcomers')) return config
-  const { routing } = config
-  return { ...config, routing: { ...routing, newcomers: { ...routing.newcomers, successes: 0 } } }
+function withProvedHosters(yaml: string): string {
+  if (yaml.includes('newcomers')) return yaml
+  const document = parseDocument(yaml === '' ? '{}' : yaml)
+  if (document.errors.length > 0) return yaml
+  document.setIn(['routing', 'newcomers', 'successes'], 0)
+  return String(document)
 }
 
 const fileIn = (directory: string) => join(directory, 'switchyard.yaml')
-const writeConfig = (directory: string, yaml: string) => writeFileSync(fileIn(directory), withDefaults(yaml))
+const writeConfig = (directory: string, yaml: string) =>
+  writeFileSync(fileIn(directory), withProvedHosters(withDefaults(yaml)))
 const readConfig = (directory: string) => loadConfig({ env: {}, cwd: directory, file: fileIn(directory) })
 
 /** Returns a local offer at 1 USD per million input tokens and 2 USD per million output tokens. */
