@@ -15,7 +15,7 @@ import { withDatabase } from './with-database.ts'
 const KEY = ['<key>', 'id, short form as shown by key list, or the key itself'] as const
 
 export function pauseKeyCommand(): Command {
-  return createCommand('pause', 'Refuse a key until it is resumed; all nodes do so within two seconds', [
+  return createCommand('pause', 'Refuse a key until an operator resumes it; all nodes do so within two seconds', [
     'key pause 0c9e6f0e-3f0a-4d5c-9f51-5d1f0a7c2b11',
   ])
     .argument(...KEY)
@@ -33,10 +33,11 @@ async function setPaused(text: string, isPaused: boolean, options: object): Prom
   const { key, changed } = await withDatabase(session, pool =>
     transaction(pool, async sql => {
       const found = await resolveKey(sql, text)
-      const after = await changeKey(sql, found.keyId, { isPaused })
+      const after = await changeKey(sql, found.keyId, { isPaused, byOperator: true })
       if (after === undefined) throw new Failure(`${found.hint} is revoked. Nothing was changed.`)
       await noteKeyChanged(sql, commandLine, found, after)
-      return { key: after, changed: (found.pausedAt === null) === isPaused }
+      const wasSo = isPaused ? found.isPausedByOperator : found.pausedAt === null
+      return { key: after, changed: !wasSo }
     }),
   )
   const state = isPaused ? 'paused' : 'not paused'
@@ -60,7 +61,7 @@ export function rotateKeyCommand(): Command {
       const rotated = await withDatabase(session, pool =>
         transaction(pool, async sql => {
           const found = await resolveKey(sql, text)
-          const rotated = await rotateKey(sql, found.keyId, formerUntil)
+          const rotated = await rotateKey(sql, found.keyId, { formerUntil })
           if (rotated === undefined) throw new Failure(`${found.hint} is revoked. Nothing was changed.`)
           await noteKeyRotated(sql, commandLine, found, rotated.listing)
           return { ...rotated, former: found }

@@ -35,7 +35,7 @@ export function setKeyPaused(
 ): Promise<void> {
   return act(pool, actor, async sql => {
     const key = await findKeyInUse(sql, customerId, keyId)
-    const changed = key && (await changeKey(sql, keyId, { isPaused }))
+    const changed = key && (await changeKey(sql, keyId, { isPaused, byOperator: true }))
     if (key === undefined || changed === undefined) throw noSuchKey()
     await noteKeyChanged(sql, actor, key, changed)
   })

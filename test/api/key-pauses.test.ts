@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { findKeys } from '../../src/identity/auth/keys.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { signedInMember, signedInOperator } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'
@@ -89,6 +90,9 @@ test('a replaced key and the former one work until the grace ends, with one limi
   await gateway.database.pool.query("UPDATE control_version SET version = version + 1 WHERE topic = 'access'")
   await expect.poll(async () => (await gateway.chat(bot, hello)).status).toBe(401)
   expect(await json(send(gateway, customer, 'POST', '/find', { key: rotated.key }))).toMatchObject({ former_key: null })
+  // A leaked key that has stopped is not taken for the one that replaced it.
+  expect((await send(gateway, customer, 'POST', '/find', { key: bot.key })).status).toBe(404)
+  expect(await findKeys(gateway.database.pool, bot.key)).toEqual([])
   // Without a grace, the former one stops at once.
   const again = await json(send(gateway, customer, 'POST', `/${id}/rotate`, { grace_seconds: 0 }))
   expect(again.former_key).toBeNull()
@@ -150,6 +154,43 @@ test('an operator makes, finds, pauses and resumes keys of customers', async () 
   expect((await browser.post('operator/customer-keys/find', { key: 'sk-sy-x' })).status).toBe(404)
   const elsewhere = await gateway.customer()
   expect((await browser.post(`operator/customers/${elsewhere.customerId}/keys/${made.id}/pause`)).status).toBe(404)
+})
+
+test('only an operator ends the pause of an operator', async () => {
+  const { customer, bot, id } = await world()
+  const { browser } = await signedInOperator(gateway)
+  const developer = await signedInMember(gateway, customer.customerId, 'developer')
+  const path = `operator/customers/${customer.customerId}/keys/${id}`
+  const ways = [
+    () => send(gateway, customer, 'PATCH', `/${id}`, { paused: false }),
+    () => developer.browser.send('PATCH', `customers/${customer.customerId}/keys/${id}`, { paused: false }),
+  ]
+  // Also when the customer has paused the key before, or does so afterwards.
+  await json(send(gateway, customer, 'PATCH', `/${id}`, { paused: true }))
+  await json(browser.post(`${path}/pause`))
+  await json(send(gateway, customer, 'PATCH', `/${id}`, { paused: true, name: 'renamed' }))
+  for (const resume of ways) {
+    const refused = await resume()
+    expect(await readError(refused)).toMatchObject({
+      status: 403,
+      code: 'key_paused',
+      message: expect.stringContaining('operator'),
+    })
+  }
+  await gateway.app.noticeChanges()
+  expect((await gateway.chat(bot, hello)).status).toBe(403)
+  await json(browser.post(`${path}/resume`))
+  await gateway.app.noticeChanges()
+  expect((await gateway.chat(bot, hello)).status).toBe(200)
+  // The customer's own pause stays its own.
+  await json(send(gateway, customer, 'PATCH', `/${id}`, { paused: true }))
+  for (const resume of ways) expect((await resume()).status).toBe(200)
+  const { rows } = await gateway.database.pool.query(
+    "SELECT action FROM audit_entry WHERE subject = $1 AND action IN ('key.paused', 'key.resumed') ORDER BY entry_id",
+    [id],
+  )
+  const actions = ['key.paused', 'key.paused', 'key.resumed', 'key.paused', 'key.resumed']
+  expect(rows.map(({ action }) => action)).toEqual(actions)
 })
 
 test('a viewer may neither replace nor find keys', async () => {

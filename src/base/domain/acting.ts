@@ -9,4 +9,4 @@ export interface Acting {
 }
 
 /** Its connections name the user of the operating system: see `PoolOptions` of base/db. */
-export const commandLine: Acting = { personId: null, keyId: null, address: null }
+export const commandLine = { personId: null, keyId: null, address: null } as const satisfies Acting

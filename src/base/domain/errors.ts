@@ -116,7 +116,7 @@ export const errorTable = {
   key_paused: row(
     403,
     'permission_error',
-    'This API key is paused. An owner or developer of its account can resume it under Keys in the console, or with PATCH /v1/keys/{id}.',
+    'This API key is paused. An owner or developer of its account can resume it under Keys in the console, or with PATCH /v1/keys/{id}, unless an operator paused it.',
     { shouldRetry: false },
   ),
   model_not_allowed: row(

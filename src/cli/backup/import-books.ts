@@ -122,9 +122,9 @@ const inserts: Readonly<Record<Exclude<(typeof importedTables)[number], 'key_spe
   // again.
   api_key: `
     INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, highest_limit_nanos, limit_reset, allowed_models, scopes,
-      created_at, expires_at, revoked_at, paused_at, former_key_hash, former_hint, former_expires_at)
+      created_at, expires_at, revoked_at, paused_at, paused_by_operator, former_key_hash, former_hint, former_expires_at)
     SELECT k.key_id, k.customer_id, k.name, k.key_hash, k.hint, l.left_nanos, l.left_nanos, coalesce(k.limit_reset, 'none'), k.allowed_models,
-      coalesce(k.scopes, '{}'), k.created_at, k.expires_at, k.revoked_at, k.paused_at, k.former_key_hash, k.former_hint, k.former_expires_at
+      coalesce(k.scopes, '{}'), k.created_at, k.expires_at, k.revoked_at, k.paused_at, coalesce(k.paused_by_operator, false), k.former_key_hash, k.former_hint, k.former_expires_at
     FROM jsonb_populate_recordset(NULL::api_key, $1::jsonb) AS k
     LEFT JOIN jsonb_populate_recordset(NULL::key_spend, $2::jsonb) AS s ON s.key_id = k.key_id AND k.limit_reset = 'none',
       LATERAL (SELECT CASE WHEN k.spend_limit_nanos IS NOT NULL THEN greatest(k.spend_limit_nanos - coalesce(s.spent_nanos, 0), 0) END) AS l(left_nanos)`,

@@ -4,7 +4,9 @@ import type { KeyScope } from '../../base/domain/caller.ts'
 import { type KeyUse, unused } from '../../base/domain/spend.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
-import type { KeyRing } from '../../identity/auth/key-ring.ts'
+import { hashApiKey } from '../../identity/auth/api-key.ts'
+import { credentialOf } from '../../identity/auth/authenticator.ts'
+import type { KeyActing, KeyRing } from '../../identity/auth/key-ring.ts'
 import type { SignedIn } from '../../identity/people/sessions.ts'
 import { changedDefaults } from '../../wire/api/key-defaults.ts'
 import {
@@ -96,7 +98,7 @@ export function keyCreate(deps: KeysDeps & BodyDeps): Endpoint {
         personId: signedIn?.person.personId ?? null,
         makerId: caller.keyId,
       }
-      const { key, listing } = await keys.issue(order, actingOf(deps, context))
+      const { key, listing } = await keys.issue(order, keyActingOf(deps, context))
       return { ...showKey(listing, (await readKeyUses(caller.customerId)).get(listing.keyId) ?? unused), key }
     },
   }
@@ -116,7 +118,7 @@ export function keyEdit(deps: KeysDeps & BodyDeps): Endpoint {
       operationId: 'updateKey',
       summary: 'Change an API key',
       description:
-        'Changes the fields that the body has, on all nodes within two seconds. Requires a key with the scope `manage`.',
+        'Changes the fields that the body has, on all nodes within two seconds. Only an operator can resume a key that an operator paused: 403 `key_paused`. Requires a key with the scope `manage`.',
       tag: 'Keys',
       openapiPath: '/v1/keys/{id}',
       pathParameters,
@@ -133,7 +135,7 @@ export function keyEdit(deps: KeysDeps & BodyDeps): Endpoint {
       const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
       const change = parseKeyChange(body, clock.epochMs())
       if (signedIn !== null) requireManageConfirmed(signedIn, change.scopes, clock)
-      const changed = await keys.change(customerId, keyIdOf(request), actingOf(deps, context), listed => ({
+      const changed = await keys.change(customerId, keyIdOf(request), keyActingOf(deps, context), listed => ({
         ...change,
         limit: changedLimit(listed, change),
         defaults: change.defaults === undefined ? undefined : changedDefaults(listed.defaults, change.defaults),
@@ -156,7 +158,7 @@ export function keyRotate(deps: KeysDeps & BodyDeps): Endpoint {
       operationId: 'rotateKey',
       summary: 'Replace an API key',
       description:
-        'Makes a new key in the place of this one, with the same id, limits and history. Both work until `grace_seconds` have passed; then the former one stops. Only this response contains the key itself. Requires a key with the scope `manage`.',
+        'Makes a new key in the place of this one, with the same id, limits and history. The former one works until `grace_seconds` have passed, but has no scopes any more. The person who replaces a key counts as its maker. Only this response contains the key itself. Requires a key with the scope `manage`.',
       tag: 'Keys',
       openapiPath: '/v1/keys/{id}/rotate',
       pathParameters,
@@ -178,7 +180,7 @@ export function keyRotate(deps: KeysDeps & BodyDeps): Endpoint {
           if (signedIn !== null) requireManageConfirmed(signedIn, listed.scopes, clock)
         },
       }
-      const { key, listing } = await keys.rotate(order, actingOf(deps, context))
+      const { key, listing } = await keys.rotate(order, keyActingOf(deps, context))
       return { ...showKey(listing, (await readKeyUses(caller.customerId)).get(listing.keyId) ?? unused), key }
     },
   }
@@ -232,7 +234,7 @@ export function keyDelete(deps: Pick<KeysDeps, 'keys' | 'addressOf'>): Endpoint 
     },
     async handle(context) {
       const id = keyIdOf(context.request)
-      await deps.keys.revoke(context.caller.customerId, id, actingOf(deps, context))
+      await deps.keys.revoke(context.caller.customerId, id, keyActingOf(deps, context))
       return { id, object: 'key', deleted: true }
     },
   }
@@ -241,6 +243,12 @@ export function keyDelete(deps: Pick<KeysDeps, 'keys' | 'addressOf'>): Endpoint 
 /** A key that makes keys outlives the session that made it, so it needs a confirmation. */
 function requireManageConfirmed(signedIn: SignedIn, scopes: readonly KeyScope[] | undefined, clock: Clock): void {
   if (scopes?.includes('manage')) requireConfirmation(signedIn, clock.epochMs())
+}
+
+function keyActingOf(deps: Pick<KeysDeps, 'addressOf'>, context: EndpointContext): KeyActing {
+  const { keyId, ...acting } = actingOf(deps, context)
+  if (keyId === null) return { ...acting, keyId }
+  return { ...acting, keyId, keyHash: hashApiKey(credentialOf(context.request.raw.rawHeaders)) }
 }
 
 function keyIdOf(request: EndpointContext['request']): string {

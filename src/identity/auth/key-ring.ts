@@ -13,47 +13,64 @@ import {
   type KeyListing,
   listKeysInUse,
   type NewKey,
+  type Rotation,
   revokeKey,
   rotateKey,
 } from './keys.ts'
 import { noteKeyChanged, noteKeyIssued, noteKeyRevoked, noteKeyRotated } from './note-key.ts'
 
 /**
+ * Who changes keys. A key names its secret, because a former key of the same id may no longer change any.
+ *
+ * `keyHash`: SHA-256, base64
+ */
+export type KeyActing = Acting & ({ readonly keyId: null } | { readonly keyId: string; readonly keyHash: string })
+
+/**
  * Manages the keys of one customer at a time; keys of other customers are not found. Each change is in the audit log,
- * in the same transaction. Rejects with `database_unavailable` when PostgreSQL cannot be reached.
+ * in the same transaction. Nodes remember keys for two seconds, so a key that makes a change is read again in the transaction:
+ * rejects with `invalid_api_key`, `key_paused` or `insufficient_scope` when it may no longer make any, and with
+ * `database_unavailable` when PostgreSQL cannot be reached.
  */
 export interface KeyRing {
   /** Returns the keys that are not revoked, newest first. */
   list(customerId: string): Promise<KeyListing[]>
-  /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys; with `invalid_api_key` when the key that makes it was revoked; with
-   * `not_signed_in` when the person that makes it has left or signed out. */
-  issue(order: NewKey, by: Acting): Promise<IssuedKey & { readonly listing: KeyListing }>
+  /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys; with `not_signed_in` when the person
+   * that makes it has left or signed out. */
+  issue(order: NewKey, by: KeyActing): Promise<IssuedKey & { readonly listing: KeyListing }>
   /**
    * Like `issue`, with an order that depends on other keys: `orderOf` runs in the same transaction, one call at a time.
    */
   issueFor(
     customerId: string,
-    by: Acting,
+    by: KeyActing,
     orderOf: (sql: Sql) => Promise<NewKey>,
   ): Promise<IssuedKey & { readonly listing: KeyListing }>
-  /** Changes a key. Rejects with `not_found` when `list` does not contain it. */
-  change(customerId: string, keyId: string, by: Acting, changeOf: (key: KeyListing) => KeyChange): Promise<KeyListing>
   /**
-   * Replaces a key: the former one works until `formerUntil`. Rejects with `not_found` when `list` does not contain it, and
-   * like `issue` when the maker has left.
+   * Changes a key. Rejects with `not_found` when `list` does not contain it, and with `key_paused` when only an operator may
+   * resume it.
    */
-  rotate(order: KeyRotation, by: Acting): Promise<IssuedKey & { readonly listing: KeyListing }>
+  change(
+    customerId: string,
+    keyId: string,
+    by: KeyActing,
+    changeOf: (key: KeyListing) => KeyChange,
+  ): Promise<KeyListing>
+  /**
+   * Replaces a key. The person that does so gets the new one, and counts as its maker. The former one works, without scopes, until
+   * `formerUntil`. Rejects with `not_found` when `list` does not contain it, and like `issue` when the maker has left.
+   */
+  rotate(order: KeyRotation, by: KeyActing): Promise<IssuedKey & { readonly listing: KeyListing }>
   /** Finds a key of the customer by itself. Rejects with `not_found`, for keys of others and deleted ones too. */
   findItself(customerId: string, key: string): Promise<KeyListing>
   /** Revokes a key on all nodes within two seconds. Rejects with `not_found` when `list` does not contain it. */
-  revoke(customerId: string, keyId: string, by: Acting): Promise<void>
+  revoke(customerId: string, keyId: string, by: KeyActing): Promise<void>
 }
 
 /** Which key to replace, and who does it, as in `NewKey`. */
-export interface KeyRotation extends Pick<NewKey, 'customerId' | 'personId' | 'makerId'> {
+export interface KeyRotation extends Rotation {
+  readonly customerId: string
   readonly keyId: string
-  /** Null: the former key stops at once. */
-  readonly formerUntil: Date | null
   /** Throws if the key must not be replaced. */
   readonly check?: (key: KeyListing) => void
 }
@@ -66,7 +83,12 @@ export const KEYS_MAX = 1_000
 
 export function createKeyRing(pool: Pool): KeyRing {
   const issueFor: KeyRing['issueFor'] = (customerId, by, orderOf) =>
-    transaction(pool, sql => issueNoted(sql, customerId, by, orderOf)).catch(refuseOutage)
+    transaction(pool, sql =>
+      issueNoted(sql, customerId, by, async () => {
+        await requireKeyInUse(sql, customerId, by)
+        return orderOf(sql)
+      }),
+    ).catch(refuseOutage)
 
   return {
     list: customerId => listKeysInUse(pool, customerId).catch(refuseOutage),
@@ -74,6 +96,7 @@ export function createKeyRing(pool: Pool): KeyRing {
     issueFor,
     change: (customerId, keyId, by, changeOf) =>
       transaction(pool, async sql => {
+        await requireKeyInUse(sql, customerId, by)
         const key = await findKeyInUse(sql, customerId, keyId)
         const changed = key && (await changeKey(sql, key.keyId, changeOf(key)))
         if (key === undefined || changed === undefined) throw new ApiError('not_found', { message: noSuchKey(keyId) })
@@ -82,11 +105,13 @@ export function createKeyRing(pool: Pool): KeyRing {
       }).catch(refuseOutage),
     rotate: (order, by) =>
       transaction(pool, async sql => {
-        const { customerId, keyId, formerUntil } = order
-        await requireMaker(sql, order)
+        const { customerId, keyId } = order
+        await lockCustomer(sql, customerId)
+        await requireKeyInUse(sql, customerId, by)
+        await requireSession(sql, order)
         const key = await findKeyInUse(sql, customerId, keyId)
         if (key !== undefined) order.check?.(key)
-        const rotated = key && (await rotateKey(sql, key.keyId, formerUntil))
+        const rotated = key && (await rotateKey(sql, key.keyId, order))
         if (key === undefined || rotated === undefined) throw new ApiError('not_found', { message: noSuchKey(keyId) })
         await noteKeyRotated(sql, by, key, rotated.listing)
         return rotated
@@ -98,6 +123,7 @@ export function createKeyRing(pool: Pool): KeyRing {
     },
     revoke: (customerId, keyId, by) =>
       transaction(pool, async sql => {
+        await requireKeyInUse(sql, customerId, by)
         const key = await findKeyInUse(sql, customerId, keyId)
         if (key === undefined || !(await revokeKey(sql, keyId)))
           throw new ApiError('not_found', { message: noSuchKey(keyId) })
@@ -113,10 +139,9 @@ export async function issueNoted(
   by: Acting,
   orderOf: (sql: Sql) => Promise<NewKey>,
 ): Promise<IssuedKey & { readonly listing: KeyListing }> {
-  // Lock the customer, so that concurrent calls cannot exceed the limit.
-  await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR UPDATE', [customerId])
+  await lockCustomer(sql, customerId)
   const order = await orderOf(sql)
-  await requireMaker(sql, order)
+  await requireSession(sql, order)
   if ((await countKeysInUse(sql, customerId)) >= KEYS_MAX) {
     throw new ApiError('invalid_value', {
       message: `There are already ${KEYS_MAX} keys, the most a customer may have. Delete one first.`,
@@ -129,23 +154,35 @@ export async function issueNoted(
   return { ...issued, listing }
 }
 
+/** Concurrent calls cannot exceed the limit of keys, and the removal of a member sees every key that the member has got. */
+async function lockCustomer(sql: Sql, customerId: string): Promise<void> {
+  await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR UPDATE', [customerId])
+}
+
 /**
- * Throws if the person has left the customer or the session has ended, or if the key that makes this one was revoked.
- * Nodes remember keys for two seconds, and the request may have begun before.
+ * Throws if a key that changes keys may no longer do so. It is locked: otherwise a key that is being paused could resume itself at
+ * that moment.
  */
-async function requireMaker(
+async function requireKeyInUse(sql: Sql, customerId: string, by: KeyActing): Promise<void> {
+  if (by.keyId === null) return
+  const { rows } = await sql.query<{ isPaused: boolean; mayManage: boolean }>(
+    `SELECT paused_at IS NOT NULL AS "isPaused", key_hash = decode($3, 'base64') AND 'manage' = ANY (scopes) AS "mayManage" FROM api_key
+      WHERE key_id = $1 AND customer_id = $2 AND decode($3, 'base64') IN (key_hash, former_key_hash)
+        AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) FOR NO KEY UPDATE`,
+    [by.keyId, customerId, by.keyHash],
+  )
+  const [key] = rows
+  if (key === undefined) throw new ApiError('invalid_api_key')
+  if (key.isPaused) throw new ApiError('key_paused')
+  if (!key.mayManage) throw new ApiError('insufficient_scope')
+}
+
+/** Throws if the person has left the customer or the session has ended: the request may have begun before. */
+async function requireSession(
   sql: Sql,
   { customerId, personId = null, makerId = null }: Pick<NewKey, 'customerId' | 'personId' | 'makerId'>,
 ): Promise<void> {
-  if (makerId === null) return
-  if (personId === null) {
-    const { rowCount } = await sql.query(
-      'SELECT FROM api_key WHERE key_id = $1 AND customer_id = $2 AND revoked_at IS NULL',
-      [makerId, customerId],
-    )
-    if (rowCount === 0) throw new ApiError('invalid_api_key')
-    return
-  }
+  if (makerId === null || personId === null) return
   const { rowCount } = await sql.query(
     `SELECT FROM person_session s JOIN membership m USING (person_id)
       WHERE session_id = $1 AND m.customer_id = $2 AND person_id = $3 FOR KEY SHARE OF s`,

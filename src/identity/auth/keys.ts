@@ -4,6 +4,7 @@ import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import type { KeyLimit, KeyScope, LimitReset } from '../../base/domain/caller.ts'
 import type { KeyDefaults } from '../../base/domain/chat-job.ts'
+import { ApiError } from '../../base/domain/errors.ts'
 import type { EndedKeys } from '../../base/domain/member-role.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
@@ -33,12 +34,14 @@ export interface KeyListing {
   readonly revokedAt: Date | null
   /** While set, the key is refused. */
   readonly pausedAt: Date | null
+  /** Only an operator ends this pause. */
+  readonly isPausedByOperator: boolean
   /** The hint of the key that this one has replaced, while that still works; null otherwise. */
   readonly formerHint: string | null
   readonly formerExpiresAt: Date | null
   /** Made by the console for its playground. */
   readonly isPlayground: boolean
-  /** E-mail address of the person who made the key in the console; null for other keys. */
+  /** E-mail address of the person who made the key in the console, or replaced it last; null for other keys. */
   readonly madeBy: string | null
 }
 
@@ -181,7 +184,8 @@ export async function findKeyInUse(sql: Sql, customerId: string, keyId: string):
 /** Finds keys by id, by hint or by the key itself, also one that was replaced and still works. Several keys may share a hint. */
 export async function findKeys(sql: Sql, text: string): Promise<KeyListing[]> {
   const { rows } = await sql.query<KeyListing>(
-    `${SELECT} WHERE key_id::text = lower($1) OR hint = $1 OR key_hash = decode($2, 'base64') OR former_key_hash = decode($2, 'base64')
+    `${SELECT} WHERE key_id::text = lower($1) OR hint = $1 OR key_hash = decode($2, 'base64')
+        OR (former_key_hash = decode($2, 'base64') AND former_expires_at > now())
       ORDER BY api_key.created_at, key_id`,
     [text, hashApiKey(text)],
   )
@@ -189,12 +193,13 @@ export async function findKeys(sql: Sql, text: string): Promise<KeyListing[]> {
 }
 
 /**
- * Finds a key by itself, revoked ones too, of one customer or of all (`customerId` null). Only its hash reaches the database.
+ * Finds a key by itself, revoked ones too, and a replaced one while it still works, of one customer or of all (`customerId` null).
+ * Only its hash reaches the database.
  */
 export async function findKeyItself(sql: Sql, key: string, customerId: string | null): Promise<KeyListing | undefined> {
   const { rows } = await sql.query<KeyListing>(
     `${SELECT} WHERE key_id = (SELECT key_id FROM api_key WHERE key_hash = decode($1, 'base64')
-        UNION ALL SELECT key_id FROM api_key WHERE former_key_hash = decode($1, 'base64') LIMIT 1)
+        UNION ALL SELECT key_id FROM api_key WHERE former_key_hash = decode($1, 'base64') AND former_expires_at > now() LIMIT 1)
       AND ($2::uuid IS NULL OR customer_id = $2)`,
     [hashApiKey(key), customerId],
   )
@@ -205,7 +210,7 @@ const SELECT = `
   SELECT key_id AS "keyId", customer_id AS "customerId", customer.email AS "customerEmail", customer.disabled_at AS "customerDisabledAt", api_key.name, hint, spend_limit_nanos AS "limitNanos",
          limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes, api_key.label, routing_defaults AS defaults,
          api_key.created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt",
-         is_playground AS "isPlayground", person.email AS "madeBy", paused_at AS "pausedAt",
+         is_playground AS "isPlayground", person.email AS "madeBy", paused_at AS "pausedAt", paused_by_operator AS "isPausedByOperator",
          CASE WHEN former_expires_at > now() THEN former_hint END AS "formerHint",
          CASE WHEN former_expires_at > now() THEN former_expires_at END AS "formerExpiresAt"
     FROM api_key JOIN customer USING (customer_id) LEFT JOIN person USING (person_id)`
@@ -223,11 +228,14 @@ export interface KeyChange {
   readonly defaults?: KeyDefaults | null | undefined
   readonly expiresAt?: Date | null | undefined
   readonly isPaused?: boolean | undefined
+  /** An operator pauses or resumes the key. Others cannot end an operator's pause. */
+  readonly byOperator?: boolean
 }
 
 /**
  * Changes a key that is not revoked; every node sees the change within two seconds. Run it in a transaction.
- * Returns the key as it is now; undefined when it is revoked or does not exist.
+ * Returns the key as it is now; undefined when it is revoked or does not exist. Rejects with `key_paused` if only an operator may
+ * resume it.
  */
 export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Promise<KeyListing | undefined> {
   if (change.limit != null) await countWindow(sql, keyId, change.limit.reset)
@@ -251,11 +259,11 @@ export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Pro
     label: change.label === undefined ? key.label : change.label,
     defaults: change.defaults === undefined ? key.defaults : change.defaults,
     expiresAt: change.expiresAt === undefined ? key.expiresAt : change.expiresAt,
-    pausedAt: change.isPaused === undefined ? key.pausedAt : change.isPaused ? (key.pausedAt ?? new Date()) : null,
+    ...pauseAfter(key, change),
   }
   await sql.query(
     `UPDATE api_key SET name = $2, spend_limit_nanos = $3, highest_limit_nanos = greatest(highest_limit_nanos, $3), limit_reset = $4,
-       allowed_models = $5, scopes = $6, expires_at = $7, routing_defaults = $8, label = $9, paused_at = $10
+       allowed_models = $5, scopes = $6, expires_at = $7, routing_defaults = $8, label = $9, paused_at = $10, paused_by_operator = $11
      WHERE key_id = $1`,
     [
       keyId,
@@ -268,10 +276,21 @@ export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Pro
       changed.defaults === null ? null : JSON.stringify(changed.defaults),
       changed.label,
       changed.pausedAt,
+      changed.isPausedByOperator,
     ],
   )
   await bumpControlVersion(sql, 'access')
   return changed
+}
+
+function pauseAfter(
+  { pausedAt, isPausedByOperator }: KeyListing,
+  { isPaused, byOperator = false }: KeyChange,
+): Pick<KeyListing, 'pausedAt' | 'isPausedByOperator'> {
+  if (isPaused === undefined) return { pausedAt, isPausedByOperator }
+  if (isPaused) return { pausedAt: pausedAt ?? new Date(), isPausedByOperator: isPausedByOperator || byOperator }
+  if (!isPausedByOperator || byOperator) return { pausedAt: null, isPausedByOperator: false }
+  throw new ApiError('key_paused', { message: 'An operator has paused this API key. Only an operator can resume it.' })
 }
 
 /**
@@ -286,26 +305,33 @@ async function countWindow(sql: Sql, keyId: string, reset: LimitReset): Promise<
   )
 }
 
+/** How to replace a key. */
+export interface Rotation extends Pick<NewKey, 'personId' | 'makerId'> {
+  /** Null: the former key stops at once. */
+  readonly formerUntil: Date | null
+}
+
 /**
  * Replaces a key that is not revoked. The former one works until `formerUntil`; one before that stops at once. Limits,
- * spend and history stay: it is the same row. Run it in a transaction. Returns the new key and its listing; undefined when it
- * is revoked or does not exist.
- *
- * @param formerUntil null: the former key stops at once
+ * spend and history stay: it is the same row. The person that replaces it counts as its maker, as in `NewKey`, since that person
+ * gets the new key; if there is none, the maker stays. Run it in a transaction, and lock the customer first if a person gets the
+ * key. Returns the new key and its listing; undefined when it is revoked or does not exist.
  */
 export async function rotateKey(
   sql: Sql,
   keyId: string,
-  formerUntil: Date | null,
+  { formerUntil, personId = null, makerId = null }: Rotation,
 ): Promise<(IssuedKey & { readonly listing: KeyListing }) | undefined> {
   const key = mintApiKey()
   const hint = hintOf(key)
   const { rowCount } = await sql.query(
-    `UPDATE api_key SET key_hash = decode($2, 'base64'), hint = $3,
+    `UPDATE api_key k SET key_hash = decode($2, 'base64'), hint = $3,
        former_key_hash = CASE WHEN $4::timestamptz IS NOT NULL THEN key_hash END,
-       former_hint = CASE WHEN $4::timestamptz IS NOT NULL THEN hint END, former_expires_at = $4
+       former_hint = CASE WHEN $4::timestamptz IS NOT NULL THEN hint END, former_expires_at = $4,
+       former_person_id = CASE WHEN $4::timestamptz IS NOT NULL THEN person_id END,
+       person_id = coalesce($5, (SELECT m.person_id FROM api_key m WHERE m.key_id = $6 AND m.customer_id = k.customer_id), person_id)
      WHERE key_id = $1 AND revoked_at IS NULL`,
-    [keyId, hashApiKey(key), hint, formerUntil],
+    [keyId, hashApiKey(key), hint, formerUntil, personId, makerId],
   )
   if (rowCount === 0) return undefined
   await bumpControlVersion(sql, 'access')
@@ -323,15 +349,29 @@ export async function revokeAllKeys(sql: Sql, customerId: string): Promise<numbe
   return rowCount ?? 0
 }
 
+/** Ends a former key. */
+const NO_FORMER = 'former_key_hash = NULL, former_hint = NULL, former_expires_at = NULL, former_person_id = NULL'
+
 /**
- * Ends the keys that a member made in the console, or with a key that the member made: revokes them, or gives them to another member,
- * `heirId`. Those with the scope `manage` and those of the playground are always revoked, since their maker knows them. As
- * `revokeAllKeys`. Lock the customer first, as `KeyRing` does.
+ * Ends the keys that a member made or replaced in the console, or with a key that the member made: revokes them, or gives them to
+ * another member, `heirId`. A former key that the member knows ends likewise, while the key that replaced it stays. Those with the
+ * scope `manage` and those of the playground are always revoked, since their maker knows them. As `revokeAllKeys`. Lock the
+ * customer first, as `KeyRing` does.
  */
 export async function endKeysOfMember(
   sql: Sql,
   { customerId, personId, heirId }: { customerId: string; personId: string; heirId: string | null },
 ): Promise<EndedKeys> {
+  await sql.query(
+    `UPDATE api_key SET ${NO_FORMER} WHERE customer_id = $1 AND former_person_id = $2
+        AND ($3::uuid IS NULL OR 'manage' = ANY (scopes) OR is_playground)`,
+    [customerId, personId, heirId],
+  )
+  await sql.query('UPDATE api_key SET former_person_id = $3 WHERE customer_id = $1 AND former_person_id = $2', [
+    customerId,
+    personId,
+    heirId,
+  ])
   const ended = await queryRow<EndedKeys>(
     sql,
     `WITH ended AS (
@@ -349,8 +389,9 @@ export async function endKeysOfMember(
   return ended
 }
 
-/** Revokes all keys that a person made in the console, or with a key that the person made. As `revokeAllKeys`. */
+/** Revokes all keys that a person made or replaced in the console, or with a key that the person made, and former keys. As `revokeAllKeys`. */
 export async function revokeKeysOfPerson(sql: Sql, personId: string): Promise<number> {
+  await sql.query(`UPDATE api_key SET ${NO_FORMER} WHERE former_person_id = $1`, [personId])
   const { rowCount } = await sql.query(
     'UPDATE api_key SET revoked_at = now() WHERE person_id = $1 AND revoked_at IS NULL',
     [personId],

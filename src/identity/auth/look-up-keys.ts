@@ -55,25 +55,27 @@ export interface KeyStatement<Row extends { readonly key_hash: string }> extends
 }
 
 /**
- * Keys that are not revoked, of customers that are not disabled and people who are not blocked. The caller must check
- * `expires_at`.
+ * Keys that are not revoked, also former ones, of customers that are not disabled and people who are not blocked. The caller must check
+ * `expires_at`. A former key belongs to the person that knows it, who may not be the one that replaced it. It has no scopes: the
+ * key may have been replaced because it leaked.
  */
 export const keysOfCustomers: KeyStatement<KeyRow> = {
   name: 'auth_look_up_keys',
   text: `
     SELECT encode(found.hash, 'base64') AS key_hash, key_id, least(k.expires_at, found.expires_at) AS expires_at,
-           k.paused_at IS NOT NULL AS is_paused, k.spend_limit_nanos, k.limit_reset, allowed_models, scopes,
+           k.paused_at IS NOT NULL AS is_paused, k.spend_limit_nanos, k.limit_reset, allowed_models,
+           CASE WHEN found.is_former THEN '{}' ELSE scopes END AS scopes,
            routing_defaults, label, k.customer_id, c.email, account_tier, shares_requests, requests_per_minute, requests_per_day,
            daily_spend_cap_nanos, g.name AS price_group, g.version AS price_group_version,
            m.spend_limit_nanos AS member_limit_nanos, m.limit_reset AS member_limit_reset, m.person_id AS member_id, p.email AS member_email
-      FROM (SELECT key_id, key_hash AS hash, NULL::timestamptz AS expires_at FROM api_key WHERE key_hash = ANY ($1)
+      FROM (SELECT key_id, key_hash AS hash, NULL::timestamptz AS expires_at, person_id, false AS is_former FROM api_key WHERE key_hash = ANY ($1)
             UNION ALL
-            SELECT key_id, former_key_hash, former_expires_at FROM api_key WHERE former_key_hash = ANY ($1)) found
+            SELECT key_id, former_key_hash, former_expires_at, former_person_id, true FROM api_key WHERE former_key_hash = ANY ($1)) found
       JOIN api_key k USING (key_id) JOIN customer c USING (customer_id)
       LEFT JOIN tier_price_group t USING (account_tier)
       LEFT JOIN price_group g ON g.name = coalesce(c.price_group, t.price_group)
-      LEFT JOIN member_limit m ON m.customer_id = k.customer_id AND m.person_id = k.person_id
-      LEFT JOIN person p ON p.person_id = k.person_id
+      LEFT JOIN member_limit m ON m.customer_id = k.customer_id AND m.person_id = found.person_id
+      LEFT JOIN person p ON p.person_id = found.person_id
      WHERE revoked_at IS NULL AND c.disabled_at IS NULL AND p.disabled_at IS NULL`,
 }
 

@@ -13,7 +13,10 @@ export async function noteKeyIssued(sql: Sql, by: Acting, key: KeyListing): Prom
 
 /** Notes which fields have changed, and whether the key was paused or resumed. Nothing when nothing has changed. */
 export async function noteKeyChanged(sql: Sql, by: Acting, before: KeyListing, after: KeyListing): Promise<void> {
-  if ((before.pausedAt === null) !== (after.pausedAt === null))
+  if (
+    (before.pausedAt === null) !== (after.pausedAt === null) ||
+    before.isPausedByOperator !== after.isPausedByOperator
+  )
     await note(sql, by, after.pausedAt === null ? 'key.resumed' : 'key.paused', before, {})
   const [was, is] = [detailOf(before), detailOf(after)]
   const changed = Object.keys(was).filter(name => JSON.stringify(was[name]) !== JSON.stringify(is[name]))

@@ -1,6 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
-import type { Acting } from '../../base/domain/acting.ts'
 import { HOUR_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
@@ -29,7 +28,7 @@ export function issuePlaygroundKey(
   keys: Pick<KeyRing, 'issueFor'>,
   { customerId, personId, sessionId, limitNanos, nowMs, address }: PlaygroundOrder,
 ): Promise<IssuedKey & { readonly listing: KeyListing }> {
-  const by: Acting = { personId, keyId: null, address }
+  const by = { personId, keyId: null, address }
   return keys.issueFor(customerId, by, async sql => {
     const { rows } = await sql.query<{ keyId: string }>(
       `SELECT key_id AS "keyId" FROM api_key

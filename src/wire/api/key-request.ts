@@ -118,7 +118,9 @@ export const keyChangeRequest = z
       paused: z
         .boolean({ error: 'true or false' })
         .optional()
-        .describe('true: the key is refused with 403 `key_paused`, until it is changed to false.'),
+        .describe(
+          'true: the key is refused with 403 `key_paused`, until it is changed to false. Only an operator can resume a key that an operator paused.',
+        ),
       scopes: scopeList.optional().describe('The scopes of the key: `["manage"]` or `[]`.'),
       label: labelText
         .nullable()

@@ -66,12 +66,14 @@ const fields = {
   former_key: z
     .object({ hint: z.string(), expires_at: time })
     .nullable()
-    .describe('The key that this one has replaced, while that still works; null without one.'),
+    .describe('The key that this one has replaced, while that still works, without scopes; null without one.'),
   is_playground: z.boolean().describe('Whether the console made the key for its playground.'),
   made_by: z
     .string()
     .nullable()
-    .describe('E-mail address of the person who made the key in the console; null for other keys.'),
+    .describe(
+      'E-mail address of the person who made the key in the console, or replaced it last; null for other keys.',
+    ),
   defaults: keyDefaults,
   usage: z
     .object({ today_usd: usdAmount, week_usd: usdAmount, month_usd: usdAmount, total_usd: usdAmount })
