@@ -1,5 +1,5 @@
 import { noteAction } from '../base/db/audit-log.ts'
-import type { Pool } from '../base/db/pool.ts'
+import type { Pool, Sql } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import type { MemberRole } from '../base/domain/member-role.ts'
 import type { Nanos } from '../base/domain/money.ts'
@@ -7,12 +7,14 @@ import type { Invitations, MadeInvitation } from '../identity/people/invitations
 import { checkInvitation } from '../identity/people/members.ts'
 import { createCustomer, findCustomer, setAccountTier, setDisabled, setOwnLimits } from '../money/accounts/customers.ts'
 import { type CustomerState, noteCustomerChange, readCustomerState } from '../money/accounts/note-customer.ts'
+import { hasPriceGroup } from '../money/accounts/price-groups.ts'
 import type { CustomerChange } from '../wire/api/operator/customer-changes.ts'
 import { type Actor, act } from './operator-action.ts'
+import { lacksScope } from './operator-keys.ts'
 
 /**
  * Adds a customer like `switchyard customer add` and returns its id. Throws `invalid_value` for a taken address or an
- * unknown tier.
+ * unknown tier, and `insufficient_scope` for a key that may not give the prices of the tier.
  */
 export function addCustomer(
   pool: Pool,
@@ -25,6 +27,7 @@ export function addCustomer(
 ): Promise<string> {
   if (tier !== undefined) requireTier(tier, config.tiers)
   return act(pool, actor, async sql => {
+    if (tier !== undefined) await requirePricing(sql, actor, [tier])
     const customer = await createCustomer(
       sql,
       config,
@@ -45,7 +48,7 @@ export function addCustomer(
 
 /**
  * Changes tier, limits and state like `switchyard customer tier`, `limits`, `disable` and `enable`. Throws
- * `customer_not_found`.
+ * `customer_not_found`, and `insufficient_scope` for a key that may not change the prices that come with the tier.
  */
 export function changeCustomer(
   pool: Pool,
@@ -61,7 +64,10 @@ export function changeCustomer(
     if (customer === undefined || customer.deletedAt !== null) throw new ApiError('customer_not_found')
     const before = await readCustomerState(sql, customer)
     const after = { ...before, ...definedFields(change) }
-    if (after.tier !== before.tier) await setAccountTier(sql, customerId, after.tier)
+    if (after.tier !== before.tier) {
+      await requirePricing(sql, actor, [before.tier, after.tier])
+      await setAccountTier(sql, customerId, after.tier)
+    }
     if (after.isPaused !== before.isPaused) await setDisabled(sql, customerId, after.isPaused)
     const { requestsPerMinute, requestsPerDay, dailySpendCapNanos } = after
     await setOwnLimits(sql, customerId, { requestsPerMinute, requestsPerDay, dailySpendCapNanos })
@@ -98,6 +104,11 @@ export function inviteMember(
         address,
       }),
   })
+}
+
+/** The tier decides the prices of a customer where it has a price group, and prices need the scope of money. */
+async function requirePricing(sql: Sql, { mayMoveMoney }: Actor, tiers: readonly string[]): Promise<void> {
+  if (!mayMoveMoney && (await hasPriceGroup(sql, tiers))) throw lacksScope('money')
 }
 
 function definedFields(change: CustomerChange): Partial<CustomerState> {

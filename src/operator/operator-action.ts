@@ -11,6 +11,8 @@ export interface Actor extends Acting {
   readonly personId: string
   /** Proves the session or the key to the functions that move money: the hash of its token. */
   readonly session: Buffer
+  /** False for a key without the scope `money`. */
+  readonly mayMoveMoney: boolean
   /** The address of the client. */
   readonly address: string
   /** Set for a request of a key with an `Idempotency-Key`. */

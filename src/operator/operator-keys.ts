@@ -52,17 +52,14 @@ export function createOperatorKeys({ desk, lookups, clock, seal, open }: Operato
       const [found] = rows
       if (found === undefined) throw new ApiError('invalid_operator_key')
       const { keyId, scopes, personId, email, name, role } = found
-      if (!scopes.includes(scope)) {
-        throw new ApiError('insufficient_scope', {
-          message: `This operator key may not do this. Use one with the scope "${scope}".`,
-        })
-      }
+      if (!scopes.includes(scope)) throw lacksScope(scope)
       // Answers of vouchers have their codes, which the database must not know.
       const sealingKey = Buffer.from(hkdfSync('sha256', key, '', 'answers of the operator API', 32))
       const nowMs = clock.epochMs()
       return {
         key: {
           keyId,
+          mayMoveMoney: scopes.includes('money'),
           seal: text => seal(sealingKey, text, keyId),
           open: sealed => open(sealingKey, sealed, keyId),
         },
@@ -102,6 +99,12 @@ export function createOperatorKeys({ desk, lookups, clock, seal, open }: Operato
         if (!done) throw new ApiError('not_found', { message: 'There is no such key, or it was revoked before.' })
       }),
   }
+}
+
+export function lacksScope(scope: OperatorScope): ApiError {
+  return new ApiError('insufficient_scope', {
+    message: `This operator key may not do this. Use one with the scope "${scope}".`,
+  })
 }
 
 interface KeyRow {

@@ -5,6 +5,7 @@ import { type OperatorScope, operatorScopes } from '../../src/base/domain/operat
 import { operatorEndpoints } from '../../src/http/endpoints/operator/operator-endpoints.ts'
 import { issueKey } from '../../src/identity/auth/keys.ts'
 import { addHosterMember } from '../../src/market/marketplace/hoster-members.ts'
+import { setTierPriceGroup, writePriceGroup } from '../../src/money/accounts/price-groups.ts'
 import { drawOperatorKey } from '../../src/operator/operator-keys.ts'
 import { BrowserClient, signedInMember, signedInOperator } from '../harness/browser-client.ts'
 import { readError } from '../harness/event-stream.ts'
@@ -192,6 +193,29 @@ test('a change by a key is that of its owner, and the log names both', async () 
       personId: ada.personId,
     })),
   )
+})
+
+test('a key without the scope of money moves no customer into or out of the prices of a tier', async () => {
+  await transaction(app.database.pool, async sql => {
+    await writePriceGroup(sql, { name: 'scale-prices', rules: { percent: '-50', models: {} }, reason: 'x' })
+    await setTierPriceGroup(sql, 'scale', 'scale-prices')
+  })
+  const { key } = await keyOf(ada.personId, ['customers', 'settings'])
+  const withMoney = await keyOf(ada.personId, ['customers', 'money'])
+  const customer = await app.customer({ tier: 'free' })
+  const path = `customers/${customer.customerId}`
+  const refused = { status: 403, code: 'insufficient_scope', message: expect.stringContaining('"money"') }
+  const added = { email: 'priced@example.com', tier: 'scale' }
+  expect(await readError(await admin(key, 'POST', 'customers', added))).toMatchObject(refused)
+  await read(await admin(key, 'PATCH', path, { tier: 'standard' }))
+  expect(await readError(await admin(key, 'PATCH', path, { tier: 'scale' }))).toMatchObject(refused)
+  await read(await admin(withMoney.key, 'PATCH', path, { tier: 'scale' }))
+  await read(await admin(key, 'PATCH', path, { tier: 'scale', paused: true }))
+  expect(await readError(await admin(key, 'PATCH', path, { tier: 'free' }))).toMatchObject(refused)
+  await read(await admin(withMoney.key, 'POST', 'customers', added))
+  await read(await ada.browser.send('PATCH', `operator/${path}`, { tier: 'free' }))
+  const signup = { version: 0, changes: { 'signup.tier': 'scale' }, reason: 'x' }
+  expect(await readError(await admin(key, 'PATCH', 'settings', signup))).toMatchObject({ param: 'changes' })
 })
 
 test('a repeat with the same Idempotency-Key gets the same answer and changes nothing', async () => {

@@ -10,6 +10,8 @@ import { hashSecretToken, mintSecretToken } from './secret-token.ts'
 /** The key of an operator that a program used in the place of a session. */
 export interface OperatorKeyInUse {
   readonly keyId: string
+  /** Whether it has the scope `money`. */
+  readonly mayMoveMoney: boolean
   /** Seals answers that are kept for repeats. Only the key itself opens them. */
   seal(text: string): Buffer
   open(sealed: Buffer): string

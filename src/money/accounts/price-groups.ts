@@ -151,6 +151,16 @@ export async function setTierPriceGroup(sql: Sql, accountTier: string, name: str
   return rows[0]?.name ?? null
 }
 
+/** Whether one of the account tiers has a price group. */
+export async function hasPriceGroup(sql: Sql, accountTiers: readonly string[]): Promise<boolean> {
+  const { found } = await queryRow<{ found: boolean }>(
+    sql,
+    'SELECT EXISTS (SELECT FROM tier_price_group WHERE account_tier = ANY ($1)) AS found',
+    [accountTiers],
+  )
+  return found
+}
+
 /** The prices of a customer: its own group, else that of its tier. */
 export interface CustomerPrices {
   readonly own: string | null

@@ -20,7 +20,8 @@ interface ManagedSetting {
  */
 const managedSettings: Readonly<Record<string, ManagedSetting>> = {
   'signup.credit_usd': { about: 'The credit of a new customer, USD.', movesMoney: true },
-  'signup.tier': { about: 'The tier of a new customer.' },
+  // A tier may have a price group.
+  'signup.tier': { about: 'The tier of a new customer.', movesMoney: true },
   'accounts.credits_per_network_per_day': { about: 'New customers with credit, a network and day.', movesMoney: true },
   'accounts.credits_per_region_percent': {
     about: 'The part of all new customers with credit that one larger network may have, percent.',

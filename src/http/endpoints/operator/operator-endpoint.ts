@@ -106,6 +106,7 @@ export function actorOf({ addressOf }: OperatorEndpointDeps, context: EndpointCo
     personId: signedIn.person.personId,
     keyId: signedIn.key?.keyId ?? null,
     session: signedIn.tokenHash,
+    mayMoveMoney: signedIn.key?.mayMoveMoney ?? true,
     address: addressOf(request),
     ...(once !== undefined && { once }),
   }
