@@ -5,9 +5,9 @@ import { openDatabase } from '../base/db/open-database.ts'
 import { createPool, type Pool } from '../base/db/pool.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { readSettingsVersion } from '../operator/settings-versions.ts'
-import { type Config, ConfigError } from '../start/config/config.ts'
-import { withManaged } from '../start/config/managed-settings.ts'
+import type { Config } from '../start/config/config.ts'
 import type { RunTimeSettings } from '../start/config/run-time-settings.ts'
+import { usableSettings } from '../start/config/usable-settings.ts'
 import { hasDatabase } from '../start/has-database.ts'
 import type { Session } from './command.ts'
 import { Failure } from './failure.ts'
@@ -59,18 +59,13 @@ export async function withDatabase<T>(
   }
 }
 
-/** Returns what operators manage, with what the file declares; only the latter if they do not fit together. */
+/** Returns what operators manage, with what the file declares. Notes the managed keys that do not fit. */
 async function readManaged(pool: Pool, config: Config, output: Session['output']): Promise<RunTimeSettings> {
-  const { settings } = await readSettingsVersion(pool)
-  try {
-    return withManaged(settings, config)
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    output.note(
-      `The managed settings do not fit to the configuration file, so this command does not use them: ${error.message}`,
-    )
-    return withManaged({}, config)
-  }
+  const managed = await readSettingsVersion(pool)
+  const { settings, unused, problems } = usableSettings(managed.settings, config)
+  if (problems.length > 0)
+    output.note(`Managed settings do not fit to the configuration file and are not used: ${unused.join(', ')}`)
+  return settings
 }
 
 /** The name of the user who runs the command, or the number of a user without a name, as in containers. */

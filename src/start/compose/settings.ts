@@ -1,6 +1,6 @@
 import { readSettingsVersion } from '../../operator/settings-versions.ts'
-import { type Config, ConfigError } from '../config/config.ts'
-import { withManaged } from '../config/managed-settings.ts'
+import type { Config } from '../config/config.ts'
+import { usableSettings } from '../config/usable-settings.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 
@@ -25,14 +25,11 @@ export async function startSettings(
   let managed = await readSettingsVersion(general)
   const listeners = new Set<() => void>()
   const apply = () => {
-    try {
-      useSettings(withManaged(managed.settings, file))
-    } catch (error) {
-      if (!(error instanceof ConfigError)) throw error
-      // Such as a tier that the file of this node does not have. The other nodes may use it.
-      log.error({ version: managed.version, problems: error.problems }, `settings are not used: ${error.message}`)
-      return
-    }
+    const { settings, unused, problems } = usableSettings(managed.settings, file)
+    // Such as a tier that the file of this node does not have. The other nodes may use it.
+    if (problems.length > 0)
+      log.error({ version: managed.version, unused, problems }, 'some managed settings do not fit and are not used')
+    useSettings(settings)
     for (const listener of listeners) listener()
   }
   if (managed.version > 0) apply()
