@@ -172,7 +172,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
       const served = await listServedModels(endpoint, speaks?.[0] ?? 'chat').catch(refuseSupply)
       const entryOf = knownEntriesAt(endpoint.baseUrl, await library())
       const data = served?.map(model => {
-        const entry = entryOf(model)
+        const { entry } = entryOf(model)
         return { id: model.id, entry, has_price: entry.price_per_million_usd !== undefined }
       })
       return { data: data ?? null }

@@ -49,6 +49,7 @@ test('prices of the library are those of switchyard.yaml, with steps, and never 
   expect(find('openai', 'gpt-4o-mini')).toEqual({
     contextTokens: 128_000,
     prices: { input: '0.15', output: '0.6', cache_read: '0.075' },
+    isCertain: true,
   })
   expect(find('google', 'gemini-2.5-pro')!.prices).toMatchObject({
     input: '1.25',
@@ -69,4 +70,21 @@ test('prices of the library are those of switchyard.yaml, with steps, and never 
         models: [{ id: model, price_per_million_usd: find(provider, model)!.prices }],
       }),
     ).toHaveLength(1)
+})
+
+test.each([
+  ['openai', 'gpt-4o', true],
+  ['openai', 'gpt-4o-2024-11-20', true],
+  ['anthropic', 'claude-sonnet-5', true],
+  ['anthropic', 'claude-sonnet-5-20270115', true],
+  // Found by the prefix of an older model.
+  ['anthropic', 'claude-sonnet-5-5', false],
+  ['anthropic', 'claude-sonnet-5-5-20270115', false],
+  // Cheaper at night.
+  ['deepseek', 'deepseek-chat', false],
+  // Without a price of the output.
+  ['openai', 'text-embedding-3-small', false],
+])('the price of %s %s can be applied: %s', async (provider, model, isCertain) => {
+  const find = await loadPriceLibrary()
+  expect(find(provider, model)).toMatchObject({ isCertain })
 })

@@ -28,7 +28,10 @@ const found = (
   newModelsOf(
     { model_rules: rules, models },
     Object.keys(prices).map(id => ({ id, contextTokens: null })),
-    ({ id }, list = 'own') => ({ id, list, ...(prices[id] && { price_per_million_usd: prices[id] }) }),
+    ({ id }, list = 'own') => ({
+      entry: { id, list, ...(prices[id] && { price_per_million_usd: prices[id] }) },
+      isCertain: !id.startsWith('unsure'),
+    }),
   )
 
 test('rules decide what is sold, for how much, and what is proposed', () => {
@@ -51,6 +54,12 @@ test('rules decide what is sold, for how much, and what is proposed', () => {
   expect(proposed).toEqual([
     { id: 'openai/new-preview', list: 'own', price_per_million_usd: { input: '3', output: '4' } },
   ])
+})
+
+test('a rule that applies only proposes a model whose price is not certain', () => {
+  const prices = { unsure: { input: 1, output: 1 }, sure: { input: 1, output: 1 } }
+  const { applied, proposed } = found([{ match: '*', action: 'apply' }], prices)
+  expect([applied, proposed]).toMatchObject([[{ id: 'sure' }], [{ id: 'unsure' }]])
 })
 
 test('times of the day stay, and their prices are marked up', () => {

@@ -32,8 +32,15 @@ export function modelRulesOf({ model_rules: rules }: JsonObject): ModelRule[] {
     }))
 }
 
-/** Returns the entry of `models` that sells a served model, without a price where none is known. */
-export type KnownEntry = (served: ServedModel, libraryId?: string | null) => JsonObject
+/** What is known of a served model. */
+interface KnownModel {
+  /** The entry of `models` that sells it, without a price where none is known. */
+  readonly entry: JsonObject
+  /** Whether a rule may sell it at once. */
+  readonly isCertain: boolean
+}
+
+export type KnownEntry = (served: ServedModel, libraryId?: string | null) => KnownModel
 
 /**
  * Knows the limits and prices of the models at an address: from the preset of its vendor, else from the library. `libraryId` looks a
@@ -43,14 +50,15 @@ export function knownEntriesAt(baseUrl: string, find: FindInLibrary): KnownEntry
   const preset = presetAt(baseUrl)
   return ({ id, contextTokens }, libraryId = preset?.libraryId) => {
     const known = preset?.models.find(model => (model.upstream_model ?? model.id) === id)
-    if (known !== undefined) return known
+    if (known !== undefined) return { entry: known, isCertain: true }
     const listed = libraryId == null ? null : find(libraryId, id)
     const context = contextTokens ?? listed?.contextTokens ?? null
-    return {
+    const entry = {
       id,
       ...(listed && { price_per_million_usd: listed.prices, cost_per_million_usd: withoutSteps(listed.prices) }),
       ...(context !== null && { context_tokens: context }),
     }
+    return { entry, isCertain: listed?.isCertain ?? false }
   }
 }
 
@@ -61,7 +69,7 @@ function withoutSteps({ steps: _, ...prices }: JsonObject): JsonObject {
 
 /**
  * Returns the models that the rules of a provider name and that it does not have yet: what is sold at once, and what waits for an
- * operator. The first rule that matches counts. A model without a known price is in neither.
+ * operator. The first rule that matches counts. A model whose price is not certain is only proposed, one without a price is in neither.
  */
 export function newModelsOf(
   settings: JsonObject,
@@ -77,10 +85,10 @@ export function newModelsOf(
     if (has.has(id)) continue
     const rule = rules.find(({ match, except }) => matches(match, id) && !except.some(each => matches(each, id)))
     if (rule === undefined) continue
-    const entry = entryOf(model, rule.priceList)
+    const { entry, isCertain } = entryOf(model, rule.priceList)
     if (has.has(entry.id) || !isJsonObject(entry.price_per_million_usd)) continue
     const sold = { ...entry, price_per_million_usd: atPercent(entry.price_per_million_usd, rule.pricePercent) }
-    ;(rule.isApplied ? applied : proposed).push(sold)
+    ;(rule.isApplied && isCertain ? applied : proposed).push(sold)
     has.add(id).add(entry.id)
   }
   return { applied, proposed }

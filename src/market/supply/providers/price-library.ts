@@ -1,3 +1,4 @@
+import type { PriceCalculation } from '@pydantic/genai-prices'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 
 /** The version of the price library, and when it was published. A test compares it with the installed package. */
@@ -8,6 +9,11 @@ export interface LibraryModel {
   readonly contextTokens: number | null
   /** As `price_per_million_usd` of switchyard.yaml: decimal texts. */
   readonly prices: JsonObject
+  /**
+   * Whether a model can be sold at these prices without a look: the entry is of this very model, has a price of the output, and the
+   * price depends on no time.
+   */
+  readonly isCertain: boolean
 }
 
 /** Finds a model by the provider's id in the library, such as `openai`, and the model's id at the provider. */
@@ -21,8 +27,22 @@ export async function loadPriceLibrary(): Promise<FindInLibrary> {
     // A model that is only known at another vendor has no known price at this one.
     if (found === null || found.provider.id !== providerId) return null
     const prices = pricesOf(found.model_price)
-    return prices && { contextTokens: found.model.context_window ?? null, prices }
+    const isCertain = isOf(found.model.id, modelId) && found.model_price.output_mtok !== undefined && isLasting(found)
+    return prices && { contextTokens: found.model.context_window ?? null, prices, isCertain }
   }
+}
+
+/** The library matches by prefix, so a later model can match an older one. A date after its id is another version of the same one. */
+function isOf(libraryModelId: string, modelId: string): boolean {
+  if (!modelId.startsWith(libraryModelId)) return false
+  return /^([-@]?(\d{8}|\d{4}-\d{2}-\d{2}))?$/.test(modelId.slice(libraryModelId.length))
+}
+
+/** Whether the price is the same at all hours and no other one is known for later. */
+function isLasting({ model: { prices }, model_price: current }: PriceCalculation): boolean {
+  if (!Array.isArray(prices)) return true
+  const dependsOnTheHour = prices.some(({ constraint }) => constraint?.type === 'time_of_date')
+  return !dependsOnTheHour && prices.at(-1)?.prices === current
 }
 
 /** The names of the library by those of switchyard.yaml. */
