@@ -54,12 +54,15 @@ export function createServerReporter(deps: {
   const { pool, scheduler, log, everyMs = EVERY_MS } = deps
   let changes: BreakerChange[] = []
   /** What the reports so far have counted, by offer. */
-  const counted = new Map<string, Counted>()
+  const counted = new Map<string, AttemptCounts>()
+  /** And charged. Kept when the attempts at an offer are dropped: its charges since the start are not. */
+  const charged = new Map<string, Charged>()
 
   async function report() {
     const seen = new Map(Array.from(deps.attempts(), ([id, counts]) => [id, { ...counts, ...deps.charged(id) }]))
+    const before = (id: string): Counted => ({ ...NOTHING, ...counted.get(id), ...charged.get(id) })
     const written = changes
-    const attempts = [...seen].flatMap(([offerId, counts]) => newAttempts(offerId, counts, counted.get(offerId)))
+    const attempts = [...seen].flatMap(([offerId, counts]) => newAttempts(offerId, counts, before(offerId)))
     const keptAway = deps.customersKeptAway()
     const disks = await deps.disks()
     await transaction(pool, sql =>
@@ -85,7 +88,10 @@ export function createServerReporter(deps: {
     )
     changes = changes.filter(change => !written.includes(change))
     counted.clear()
-    for (const [offerId, counts] of seen) counted.set(offerId, counts)
+    for (const [offerId, { costNanos, ownCostNanos, ...counts }] of seen) {
+      counted.set(offerId, counts)
+      charged.set(offerId, { costNanos, ownCostNanos })
+    }
   }
 
   const reporting = createPeriodicWork({
@@ -127,7 +133,7 @@ const NOTHING: Counted = {
 }
 
 /** The attempts since the last report. Counts that were dropped and began again start at zero; charges never do. */
-function newAttempts(offerId: string, now: Counted, before: Counted = NOTHING): CountedAttempts[] {
+function newAttempts(offerId: string, now: Counted, before: Counted): CountedAttempts[] {
   const isNew = now.answered < before.answered || now.failed < before.failed || now.busy < before.busy
   const attempts = {
     ...splitOfferId(offerId),
