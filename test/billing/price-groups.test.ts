@@ -2,10 +2,17 @@
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import { transaction } from '../../src/base/db/pool.ts'
+import { commandLine } from '../../src/base/domain/acting.ts'
 import { inputKinds, outputKinds, type PriceStep, type TokenPrice } from '../../src/base/domain/money.ts'
 import { adjustedPrice, type PriceRules, parsePercent } from '../../src/base/domain/price-group.ts'
 import { offerPrice } from '../../src/base/domain/price-list.ts'
-import { setCustomerPriceGroup, setTierPriceGroup, writePriceGroup } from '../../src/money/accounts/price-groups.ts'
+import { changePriceGroup } from '../../src/money/accounts/change-price-group.ts'
+import {
+  listPriceGroupVersions,
+  setCustomerPriceGroup,
+  setTierPriceGroup,
+  writePriceGroup,
+} from '../../src/money/accounts/price-groups.ts'
 import { audit } from '../../src/money/ledger/audit/audit.ts'
 import { sumPlatformDays } from '../../src/operator/platform-days.ts'
 import type { OperatorUsage } from '../../src/wire/api/operator/usage.ts'
@@ -116,6 +123,21 @@ test('lists, quotes, holds, charges and receipts have the price of the customer;
   expect(row).toMatchObject({ cost: 80_000n, name: 'partners', version: 1 })
   const receipt = await (await app.get(partner, `/v1/usage/requests/${row.id}`)).json()
   expect(receipt).toMatchObject({ cost_usd: 0.00008, price, hold_usd: (quoted as { hold_usd: number }).hold_usd })
+})
+
+test('of two new groups of one name one is written', async () => {
+  const order = (percent: string) => ({ name: 'twice', rules: { percent, models: {} }, reason: 'x', version: 0 })
+  const waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+  const refused = await transaction(app.database.pool, async sql => {
+    await changePriceGroup(sql, commandLine, order('-10'))
+    const second = transaction(app.database.pool, other => changePriceGroup(other, commandLine, order('-90')))
+    const result = second.catch((error: unknown) => error)
+    await expect.poll(async () => (await app.database.pool.query(waiting)).rowCount).toBe(1)
+    return { result }
+  })
+  expect(await refused.result).toMatchObject({ code: 'changed_meanwhile' })
+  const [group] = await listPriceGroupVersions(app.database.pool, 'twice')
+  expect(group).toMatchObject({ version: 1, rules: { percent: '-10' } })
 })
 
 test('a price limit counts at the price of the customer, and `auto` ranks by it', async () => {

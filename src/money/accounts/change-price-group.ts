@@ -35,7 +35,7 @@ export async function changePriceGroup(
   requireVersion(before, expected, rules)
   if (rules === null && (await isPriceGroupUsed(sql, name)))
     throw refusal(`Customers or tiers have the price group "${name}". Give them another one first.`)
-  const version = await writePriceGroup(sql, { name, rules, reason })
+  const version = await writePriceGroup(sql, { name, rules, reason, isNew: before === undefined })
   await note(sql, acting, actionOf(before?.rules ?? null, rules), name, {
     ...{ reason, version, changes: differences(before?.rules ?? null, rules) },
   })

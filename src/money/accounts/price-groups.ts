@@ -1,6 +1,7 @@
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import { ApiError } from '../../base/domain/errors.ts'
 import {
   type FindPrices,
   type PriceGroup,
@@ -87,18 +88,30 @@ export async function lockPriceGroup(sql: Sql, name: string): Promise<StoredPric
 
 /**
  * Writes a new version, in a transaction that holds the lock of `lockPriceGroup`. All nodes use it within two seconds. Returns the
- * version.
+ * version. Throws ApiError `changed_meanwhile` for a new group of a name that another transaction has just taken: there was no row
+ * to lock.
  */
 export async function writePriceGroup(
   sql: Sql,
-  { name, rules, reason }: { readonly name: string; readonly rules: PriceRules | null; readonly reason: string },
+  {
+    name,
+    rules,
+    reason,
+    isNew = false,
+  }: {
+    readonly name: string
+    readonly rules: PriceRules | null
+    readonly reason: string
+    readonly isNew?: boolean
+  },
 ): Promise<number> {
-  const { version } = await queryRow<{ version: number }>(
-    sql,
+  const { rows } = await sql.query<{ version: number }>(
     `INSERT INTO price_group AS g (name, version) VALUES ($1, 1)
-     ON CONFLICT (name) DO UPDATE SET version = g.version + 1 RETURNING version`,
-    [name],
+     ON CONFLICT (name) DO UPDATE SET version = g.version + 1 WHERE NOT $2 RETURNING version`,
+    [name, isNew],
   )
+  const version = rows[0]?.version
+  if (version === undefined) throw new ApiError('changed_meanwhile')
   await sql.query('INSERT INTO price_group_version (name, version, rules, reason) VALUES ($1, $2, $3, $4)', [
     name,
     version,

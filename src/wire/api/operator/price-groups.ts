@@ -12,10 +12,12 @@ const percent = z
   .describe('Percent as text: "-10" is a discount, "15" a markup, "0" the list price.')
 const usdText = 'must be USD per million tokens as text with at most 6 decimals, such as "0.15"'
 const usd = z.string({ error: usdText }).refine(text => parsePricePerMillion(text) !== undefined, { error: usdText })
-const perRequestText = 'must be USD as text, such as "0.01"'
+/** Far above any price, and far below what the sums of a request can hold. */
+const PER_REQUEST_MAX_NANOS = 1_000_000_000_000n
+const perRequestText = 'must be USD as text, at most 1000, such as "0.01"'
 const perRequest = z
   .string({ error: perRequestText })
-  .refine(text => parseUsd(text) !== undefined, { error: perRequestText })
+  .refine(text => (parseUsd(text) ?? PER_REQUEST_MAX_NANOS + 1n) <= PER_REQUEST_MAX_NANOS, { error: perRequestText })
 
 const ownPrice = z.strictObject({
   input: usd,
