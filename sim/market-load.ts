@@ -10,6 +10,7 @@ import { eligible } from '../src/request/admit/eligible.ts'
 import { createRetryBudget } from '../src/request/dispatch/attempt-log.ts'
 import { dispatch } from '../src/request/dispatch/dispatch.ts'
 import { type RouteView, route } from '../src/request/route/route.ts'
+import { CheckTime } from '../src/wire/dialects/fit/check-time.ts'
 import type { UpstreamClient, UpstreamRequest } from '../src/wire/upstreams/upstream-client.ts'
 import { createProcess, type Process } from './process.ts'
 import { createWorld } from './world.ts'
@@ -59,6 +60,7 @@ export async function runMarketLoad(load: MarketLoad): Promise<MarketOutcome> {
     const shared = createHealth({ clock, random })
     const breakers = createCustomerBreakers(shared, createHealth({ clock, random }))
     const retryBudget = createRetryBudget({ clock })
+    const checkTime = new CheckTime(clock)
     const upstream = clientOf(process, load.failsAfterMs ?? 5, endpointId => {
       attempts.push({ endpointId, atMs: world.nowMs, node })
       return load.behaviour(endpointId, world.nowMs, random)
@@ -93,6 +95,7 @@ export async function runMarketLoad(load: MarketLoad): Promise<MarketOutcome> {
         retryBudget,
         pseudonymise: unchanged,
         noteWork: noop,
+        checkTime,
       }
       try {
         const answer = await dispatch(deps, plan, job, { signal: quiet, memory: uncounted })

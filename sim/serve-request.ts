@@ -14,6 +14,7 @@ import { dispatch } from '../src/request/dispatch/dispatch.ts'
 import { route } from '../src/request/route/route.ts'
 import { type SettlementWatch, settle } from '../src/request/settle/settle.ts'
 import { chatDialect } from '../src/wire/dialects/chat/chat-dialect.ts'
+import { CheckTime } from '../src/wire/dialects/fit/check-time.ts'
 import { ATTEMPTS_MAX } from './breaker-oracle.ts'
 import type { Gateway } from './gateway.ts'
 import type { Oracle } from './oracle.ts'
@@ -204,6 +205,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
         retryBudget,
         pseudonymise: (job: ChatJob) => job,
         noteWork: () => {},
+        checkTime: new CheckTime(scheduler),
       }
       answer = await dispatch(dispatching, ranked, job, { signal: stop, memory: uncounted })
       assertAlive()

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fitOf } from '../../src/base/domain/chat-job.ts'
+import { CheckTime } from '../../src/wire/dialects/fit/check-time.ts'
 import { withSchemaCheck } from '../../src/wire/dialects/fit/checked-answer.ts'
 import { violationOf } from '../../src/wire/dialects/fit/schema-violation.ts'
 import { ask, offerFor, streamParts, wholeAnswer } from './ask-server.ts'
@@ -17,6 +18,8 @@ const output = {
 }
 const optional = { type: 'object', properties: { at: { type: 'string', minLength: 2 } }, required: [] }
 
+const plenty = { leftMs: () => 60_000, take: () => {} }
+
 /** Asks with a wish, and reads an answer. Returns where it breaks the client's schema; null if it was not checked. */
 function check(
   client: (typeof clients)[number],
@@ -29,7 +32,7 @@ function check(
   const { reader } = ask(job, offer)
   const fit = fitOf(job, offer)
   if (fit?.schemas === undefined) return null
-  const checked = withSchemaCheck(reader, fit, fit.schemas, () => {}, 60_000)
+  const checked = withSchemaCheck(reader, fit, fit.schemas, plenty, () => {})
   if (wish.stream) streamParts(server, checked, answer)
   else wholeAnswer(server, checked, answer)
   return fit.schemaViolation
@@ -91,7 +94,7 @@ describe('a schema of a stranger', () => {
     ['with a reference to elsewhere', { $ref: 'https://example.com/schema' }, 'x'],
     ['that is none', { type: 'object', required: 7, properties: [] }, {}],
   ])('%s leaves the answer unchecked', (_, schema, value) => {
-    expect(violationOf(schema, JSON.stringify(value))).toBe(undefined)
+    expect(violationOf(schema, JSON.stringify(value), 100)).toBe(undefined)
   })
 
   it('cannot put more than a few plain characters into a header', () => {
@@ -99,6 +102,56 @@ describe('a schema of a stranger', () => {
     const found = violationOf({ properties: { [name]: { type: 'string' } } }, JSON.stringify({ [name]: 1 }), 60_000)
     expect(found).toMatch(/^[\w#/ .~-]{1,200}$/)
   })
+})
+
+describe('the checks of one answer', () => {
+  /** Counts the checks of an answer with 128 calls of a strict tool. */
+  function countChecks(time: ReturnType<CheckTime['of']>, pattern: string, at: string): number {
+    const schema = { type: 'object', properties: { at: { type: 'string', pattern } } }
+    const job = requests.chat({ tools: [{ name: 'look', schema, strict: true }] })
+    const offer = offerFor('messages')
+    const { reader } = ask(job, offer)
+    let checks = 0
+    const tools = new (class extends Map<string, unknown> {
+      override get(name: string): unknown {
+        checks++
+        return super.get(name)
+      }
+    })([['look', schema]])
+    const checked = withSchemaCheck(reader, fitOf(job, offer)!, { output: undefined, tools }, time, () => {})
+    const calls = Array.from({ length: 128 }, (_, index) => ({ id: `call_${index}`, name: 'look', args: { at } }))
+    wholeAnswer('messages', checked, { calls })
+    return checks
+  }
+
+  it('are all made while there is time', () => {
+    expect(countChecks(plenty, '^a+$', 'aaa')).toBe(128)
+  })
+
+  it('end with the first that takes all the time', () => {
+    const time = new CheckTime({ monotonicMs: () => 0 })
+    // V8 may end a script a millisecond early, and what is left goes to the next one.
+    expect(countChecks(time.of('ann'), '^(a+)+$', `${'a'.repeat(40)}!`)).toBeLessThan(5)
+    expect(countChecks(time.of('ann'), '^a+$', 'aaa')).toBe(0)
+  })
+})
+
+it('the checks of a customer take a twentieth of the time', () => {
+  let nowMs = 5_000
+  const time = new CheckTime({ monotonicMs: () => nowMs })
+  const ann = time.of('ann')
+  expect(ann.leftMs()).toBe(100)
+  ann.take(60)
+  expect(ann.leftMs()).toBe(40)
+  expect(time.of('ann').leftMs()).toBe(40)
+  expect(time.of('bob').leftMs()).toBe(100)
+  nowMs += 400
+  expect(ann.leftMs()).toBe(60)
+  nowMs += 60_000
+  expect(ann.leftMs()).toBe(100)
+  // A stall of the machine costs no more than the longest check.
+  ann.take(10_000)
+  expect(ann.leftMs()).toBe(0)
 })
 
 /** Each definition refers to the next one twice. */

@@ -16,6 +16,7 @@ import { createRetryBudget } from '../../src/request/dispatch/attempt-log.ts'
 import { dispatch } from '../../src/request/dispatch/dispatch.ts'
 import { parseChatRequest } from '../../src/wire/dialects/chat/chat-dialect.ts'
 import { chatStream } from '../../src/wire/dialects/chat/chat-stream.ts'
+import { CheckTime } from '../../src/wire/dialects/fit/check-time.ts'
 import type { ExchangeLimits } from '../../src/wire/upstreams/exchange-request.ts'
 import { UpstreamClient } from '../../src/wire/upstreams/upstream-client.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
@@ -181,6 +182,7 @@ export function startDispatching({
     attemptsMax,
     retryBudget: createRetryBudget({ clock: budgetClock }),
     pseudonymise: (job: ChatJob) => job,
+    checkTime: new CheckTime(systemClock),
     noteWork: (customerId: string, workMs: number) => void worked.push({ customerId, workMs }),
   }
   return {

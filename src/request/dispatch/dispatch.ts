@@ -9,6 +9,7 @@ import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import { chatReader } from '../../wire/dialects/chat/chat-reader.ts'
 import { createEnvelope } from '../../wire/dialects/chat/upstream-request.ts'
+import type { CheckTime } from '../../wire/dialects/fit/check-time.ts'
 import { withSchemaCheck } from '../../wire/dialects/fit/checked-answer.ts'
 import { clientCalls, withClientNames } from '../../wire/dialects/fit/client-names.ts'
 import { nativeTask } from '../../wire/dialects/native-task.ts'
@@ -36,6 +37,7 @@ export interface DispatchDeps extends AttemptDeps {
   readonly pseudonymise: Pseudonymise
   /** Called with the time for which writing the request for a server held the event loop. */
   readonly noteWork: (customerId: string, workMs: number) => void
+  readonly checkTime: CheckTime
   /** Called before a hoster is sent a request of a customer that shares its requests. */
   readonly noteShared?: (customerId: string, job: ChatJob, hosterId: string) => void
 }
@@ -139,7 +141,7 @@ export async function dispatch(
 
 /** Returns what reads the answers of one attempt. */
 function readerFor(
-  { noteWork }: DispatchDeps,
+  { noteWork, checkTime }: DispatchDeps,
   task: UpstreamTask,
   job: ChatJob,
   offer: Offer,
@@ -149,7 +151,7 @@ function readerFor(
   const fit = fitOf(job, offer)
   const named = mayCall(job) ? withClientNames(native, clientCalls(job, fit)) : native
   if (fit?.schemas === undefined) return named
-  return withSchemaCheck(named, fit, fit.schemas, workMs => noteWork(customerId, workMs))
+  return withSchemaCheck(named, fit, fit.schemas, checkTime.of(customerId), workMs => noteWork(customerId, workMs))
 }
 
 /** Whether the model may call tools. */

@@ -23,6 +23,7 @@ import { addEndpointFields, extraFieldRules } from '../../wire/dialects/chat/ups
 import { completionsDialectWith } from '../../wire/dialects/completions/completions-dialect.ts'
 import { embeddingsDialectWith } from '../../wire/dialects/embeddings/embeddings-dialect.ts'
 import { embeddingsExtraFields } from '../../wire/dialects/embeddings/embeddings-request.ts'
+import { CheckTime } from '../../wire/dialects/fit/check-time.ts'
 import { geminiDialectsWith } from '../../wire/dialects/gemini/gemini-dialect.ts'
 import { geminiEmbeddingsDialects } from '../../wire/dialects/gemini/gemini-embeddings-dialect.ts'
 import { messagesDialectWith } from '../../wire/dialects/messages/messages-dialect.ts'
@@ -185,6 +186,7 @@ function createChat(context: ComposeContext, parts: GenerationParts, { noteWork 
       retryBudget: createRetryBudget({ clock }),
       pseudonymise: createPseudonyms(deriveKey(masterKey, 'pseudonyms for hosters')),
       noteWork,
+      checkTime: new CheckTime(clock),
       ...(config.trust.audits && { noteShared: parts.samples.onSent }),
     },
     settle: { ledger, clock, onSettled: createSettlementListener(context, parts) },

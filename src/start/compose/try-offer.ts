@@ -12,6 +12,7 @@ import { createRetryBudget } from '../../request/dispatch/attempt-log.ts'
 import { dispatch } from '../../request/dispatch/dispatch.ts'
 import { chatDialect } from '../../wire/dialects/chat/chat-dialect.ts'
 import { embeddingsDialectWith } from '../../wire/dialects/embeddings/embeddings-dialect.ts'
+import { CheckTime } from '../../wire/dialects/fit/check-time.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Supply } from './supply.ts'
 
@@ -35,6 +36,7 @@ export function createTryOffer({ clock, random }: ComposeContext, { upstream }: 
       retryBudget: createRetryBudget({ clock }),
       pseudonymise: (job: ReturnType<typeof jobFor>) => job,
       noteWork: () => {},
+      checkTime: new CheckTime(clock),
     }
     try {
       const answer = await dispatch(deps, planFor(offer, clock.epochMs()), jobFor(offer), {

@@ -4,6 +4,7 @@ import type { StreamPart } from '../../../base/domain/handoff.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import type { AnswerReader, StreamNormaliser } from '../upstream-task.ts'
+import type { CustomerCheckTime } from './check-time.ts'
 import { violationOf } from './schema-violation.ts'
 
 /**
@@ -11,20 +12,22 @@ import { violationOf } from './schema-violation.ts'
  * finds in `fit`. The answer stays as it is: the vendors' own SDKs move the same keywords into descriptions, and let
  * the client decide what to do with an answer that breaks them.
  *
- * @param noteWork called with the time that a check took, ms
- * @param limitMs the longest check; longer ones count as not done. Absent: the default.
+ * @param time what all checks of one answer may take; what is not done by then counts as unchecked
+ * @param noteWork called with the time that they took, ms
  */
 export function withSchemaCheck(
   reader: AnswerReader,
   fit: FitNotes,
   schemas: AnswerSchemas,
+  time: CustomerCheckTime,
   noteWork: (workMs: number) => void,
-  limitMs?: number,
 ): AnswerReader {
   const note = (answers: Iterable<GatheredAnswer>) => {
     const startedMs = performance.now()
-    for (const answer of answers) fit.schemaViolation ??= answer.violation(schemas, limitMs)
-    noteWork(performance.now() - startedMs)
+    fit.schemaViolation ??= firstViolation(answers, schemas, startedMs + time.leftMs())
+    const workMs = performance.now() - startedMs
+    time.take(workMs)
+    noteWork(workMs)
   }
   return {
     ...reader,
@@ -36,6 +39,27 @@ export function withSchemaCheck(
     },
   }
 }
+
+/** One deadline for all choices and calls: there may be 16 with 128 each, and the event loop waits for the sum. */
+function firstViolation(
+  answers: Iterable<GatheredAnswer>,
+  { output, tools }: AnswerSchemas,
+  deadlineMs: number,
+): string | undefined {
+  for (const answer of answers) {
+    for (const { name, text } of answer.checked(output !== undefined)) {
+      const leftMs = deadlineMs - performance.now()
+      if (leftMs < CHECK_MS_MIN) return undefined
+      const schema = name === null ? output : tools.get(name)
+      const violation = schema === undefined ? undefined : violationOf(schema, text, leftMs)
+      if (violation !== undefined) return name === null ? violation : `${name} ${violation}`
+    }
+  }
+  return undefined
+}
+
+/** The limit of a script counts whole milliseconds. */
+const CHECK_MS_MIN = 1
 
 /** The text and the calls of one choice. */
 class GatheredAnswer {
@@ -62,15 +86,14 @@ class GatheredAnswer {
     this.#calls.set(index ?? at, call)
   }
 
-  /** An answer that was cut off or refused cannot satisfy a schema, and says so itself. */
-  violation({ output, tools }: AnswerSchemas, limitMs?: number): string | undefined {
-    if (this.#finishReason !== 'stop' && this.#finishReason !== 'tool_calls') return undefined
-    for (const { name, args } of this.#calls.values()) {
-      const schema = typeof name === 'string' ? tools.get(name) : undefined
-      const violation = schema === undefined ? undefined : violationOf(schema, args, limitMs)
-      if (violation !== undefined) return `${name} ${violation}`
-    }
-    return output === undefined || this.#calls.size > 0 ? undefined : violationOf(output, this.#text, limitMs)
+  /**
+   * What may break a schema: arguments with the name of their tool, or the text. An answer that was cut off or refused
+   * cannot satisfy a schema, and says so itself.
+   */
+  checked(hasOutput: boolean): { readonly name: string | null; readonly text: string }[] {
+    if (this.#finishReason !== 'stop' && this.#finishReason !== 'tool_calls') return []
+    if (this.#calls.size === 0) return hasOutput ? [{ name: null, text: this.#text }] : []
+    return [...this.#calls.values()].flatMap(({ name, args }) => (typeof name === 'string' ? { name, text: args } : []))
   }
 }
 

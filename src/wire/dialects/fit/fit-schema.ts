@@ -29,6 +29,11 @@ const toldKeywords: ReadonlySet<string> = new Set([
   ],
   ...['dependentRequired', 'dependentSchemas', 'const', 'enum', 'not', 'if', 'then', 'else', 'anyOf', 'oneOf', 'allOf'],
 ])
+/** The rules for a schema at its place: inside of a tuple, or outside of any. */
+interface PlaceRules extends SchemaRules {
+  readonly isInTuple?: boolean
+}
+
 /** Constraints longer than this are left out of the description. */
 const TOLD_CHARACTERS_MAX = 1_000
 
@@ -36,7 +41,7 @@ const TOLD_CHARACTERS_MAX = 1_000
  * Returns a schema that a vendor accepts: the given one if it fits, as most do, else a copy of what changes.
  * Constraints that the vendor refuses move into the description, as in the vendors' own SDKs.
  */
-export function fitSchema(given: JsonObject, rules: SchemaRules): JsonObject {
+export function fitSchema(given: JsonObject, rules: PlaceRules): JsonObject {
   const told: [keyword: string, value: unknown][] = []
   const valid = rules.isValid ? validLevel(given, (keyword, value) => told.push([keyword, value])) : given
   const schema = rules.isDefined ? definedOnly(valid) : valid
@@ -108,24 +113,25 @@ function replacement(
 }
 
 /** Schemas of pydantic describe a property beside its `$ref`. */
-function wrapRef({ $ref, ...others }: JsonObject, rules: SchemaRules): JsonObject {
+function wrapRef({ $ref, ...others }: JsonObject, rules: PlaceRules): JsonObject {
   const { anyOf } = others
   return anyOf === undefined ? fitSchema({ ...others, anyOf: [{ $ref }] }, rules) : fitSchema(others, rules)
 }
 
-function fitValue(keyword: string, value: unknown, rules: SchemaRules): unknown {
+function fitValue(keyword: string, value: unknown, rules: PlaceRules): unknown {
   if (schemaKeywords.has(keyword)) return isJsonObject(value) ? fitSchema(value, rules) : value
+  if (keyword === 'prefixItems') return Array.isArray(value) ? fitEach(value, inTuple(rules)) : value
   if (listKeywords.has(keyword)) return Array.isArray(value) ? fitEach(value, rules) : value
   return mapKeywords.has(keyword) && isJsonObject(value) ? fitNamed(value, rules) : value
 }
 
-function fitEach(schemas: readonly unknown[], rules: SchemaRules): readonly unknown[] {
+function fitEach(schemas: readonly unknown[], rules: PlaceRules): readonly unknown[] {
   const fitted = schemas.map(schema => (isJsonObject(schema) ? fitSchema(schema, rules) : schema))
   return fitted.every((schema, index) => schema === schemas[index]) ? schemas : fitted
 }
 
 /** `true` stands for any value; vendors want an object. */
-function fitNamed(schemas: JsonObject, rules: SchemaRules): JsonObject {
+function fitNamed(schemas: JsonObject, rules: PlaceRules): JsonObject {
   let isChanged = false
   const fitted = Object.entries(schemas).map(([name, schema]): [string, unknown] => {
     const fits = isJsonObject(schema) ? fitSchema(schema, rules) : {}
@@ -143,9 +149,16 @@ function isListSchema({ type }: JsonObject): boolean {
   return type === 'array' || (Array.isArray(type) && type.includes('array'))
 }
 
-/** A tuple has no more than its own items, but the vendor wants to know what they are. */
-function itemsOf({ prefixItems }: JsonObject, rules: SchemaRules): JsonObject {
-  return Array.isArray(prefixItems) ? { anyOf: fitEach(prefixItems, rules) } : {}
+/**
+ * A tuple has no more than its own items, but the vendor wants to know what they are. Tuples inside of it are not
+ * repeated, or each level would double the schema.
+ */
+function itemsOf({ prefixItems }: JsonObject, rules: PlaceRules): JsonObject {
+  return Array.isArray(prefixItems) && !rules.isInTuple ? { anyOf: fitEach(prefixItems, inTuple(rules)) } : {}
+}
+
+function inTuple(rules: PlaceRules): PlaceRules {
+  return rules.isInTuple ? rules : { ...rules, isInTuple: true }
 }
 
 function definedOnly(schema: JsonObject): JsonObject {
@@ -189,9 +202,11 @@ function plainTop(schema: JsonObject): JsonObject {
   const required = new Set(namesIn(plain.required))
   for (const keyword of combinations) {
     const branches = Array.isArray(removed[keyword]) ? (removed[keyword] as unknown[]) : []
-    const objects = branches.map(branch => resolve(branch, schema)).filter(isJsonObject)
+    // Many branches may refer to one definition, whose properties are the same each time.
+    const objects = [...new Set(branches.map(branch => resolve(branch, schema)).filter(isJsonObject))]
     for (const branch of objects) {
-      if (isJsonObject(branch.properties)) properties.push(...Object.entries(branch.properties))
+      if (!isJsonObject(branch.properties)) continue
+      for (const property of Object.entries(branch.properties)) properties.push(property)
     }
     for (const name of requiredBy(objects, keyword === 'allOf')) required.add(name)
   }
@@ -209,8 +224,8 @@ function plainTop(schema: JsonObject): JsonObject {
 function requiredBy(branches: readonly JsonObject[], allHold: boolean): readonly string[] {
   const lists = branches.map(({ required }) => namesIn(required))
   if (allHold) return lists.flat()
-  const [first = [], ...others] = lists
-  return first.filter(name => others.every(list => list.includes(name)))
+  const [first = [], ...others] = lists.map(list => new Set(list))
+  return [...first].filter(name => others.every(list => list.has(name)))
 }
 
 function namesIn(value: unknown): string[] {
@@ -221,6 +236,7 @@ function namesIn(value: unknown): string[] {
 function resolve(branch: unknown, { $defs, definitions }: JsonObject): unknown {
   if (!isJsonObject(branch) || typeof branch.$ref !== 'string') return branch
   const name = /^#\/(?:\$defs|definitions)\/([^/]+)$/.exec(branch.$ref)?.[1]
-  const named = { ...(isJsonObject($defs) && $defs), ...(isJsonObject(definitions) && definitions) } as JsonObject
-  return name !== undefined && Object.hasOwn(named, name) ? named[name] : branch
+  if (name === undefined) return branch
+  const holder = [definitions, $defs].filter(isJsonObject).find(named => Object.hasOwn(named, name))
+  return holder === undefined ? branch : holder[name]
 }

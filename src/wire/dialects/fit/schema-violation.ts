@@ -5,8 +5,10 @@ import { Validator } from '@cfworker/json-schema'
  * Returns where a text breaks a schema, such as `#/tags maxItems`, in characters that a header may contain. Undefined
  * if it satisfies the schema, and if that cannot be said: the schema is no valid one, or the check takes too long.
  * The schema comes from a client, so it may contain patterns that backtrack and references that multiply.
+ *
+ * @param limitMs at least 1
  */
-export function violationOf(schema: unknown, text: string, limitMs = CHECK_MS_MAX): string | undefined {
+export function violationOf(schema: unknown, text: string, limitMs: number): string | undefined {
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -15,7 +17,7 @@ export function violationOf(schema: unknown, text: string, limitMs = CHECK_MS_MA
   }
   try {
     context.check = () => firstError(schema, value)
-    const found: unknown = call.runInContext(context, { timeout: limitMs })
+    const found: unknown = call.runInContext(context, { timeout: Math.floor(limitMs) })
     return typeof found === 'string' ? found : undefined
   } catch {
     // Too slow, too deep, or no JSON Schema.
@@ -24,9 +26,6 @@ export function violationOf(schema: unknown, text: string, limitMs = CHECK_MS_MA
     context.check = undefined
   }
 }
-
-/** An answer of 100 kB that satisfies its schema takes 5 to 30 ms. */
-const CHECK_MS_MAX = 100
 
 /** V8 ends what runs in a script after a time, regular expressions included. No thread has to be kept for it. */
 const call = new Script('check()')

@@ -28,11 +28,9 @@ function hasType({ type }: JsonObject, name: string): boolean {
 function isClosable({ properties, required, additionalProperties: others, patternProperties }: JsonObject): boolean {
   if (isJsonObject(others) || others === true || isJsonObject(patternProperties)) return false
   if (!isJsonObject(properties)) return others === false
-  const names: readonly unknown[] = Array.isArray(required) ? required : []
-  return (
-    new Set(names).size === Object.keys(properties).length &&
-    Object.keys(properties).every(name => names.includes(name))
-  )
+  const names = new Set<unknown>(Array.isArray(required) ? required : [])
+  const defined = Object.keys(properties)
+  return names.size === defined.length && defined.every(name => names.has(name))
 }
 
 function innerSchemas(schema: JsonObject): unknown[] {

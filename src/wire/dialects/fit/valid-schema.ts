@@ -187,8 +187,9 @@ function requiredInside(properties: unknown): string[] {
  * become definitions, and a reference that leads nowhere is left out ("PointerToNowhere").
  */
 export function withDefinitions(top: JsonObject): JsonObject {
-  if (!JSON.stringify(top).includes('"$ref"')) return top
-  const added: JsonObject = {}
+  const text = JSON.stringify(top)
+  if (!text.includes('"$ref"')) return top
+  const added = new AddedDefinitions(top, text.length)
   const read = (value: unknown): unknown => {
     if (Array.isArray(value)) return sameOr(value, value.map(read))
     if (!isJsonObject(value)) return value
@@ -210,20 +211,57 @@ export function withDefinitions(top: JsonObject): JsonObject {
     return copy ?? value
   }
   const result = read(top) as JsonObject
-  if (Object.keys(added).length === 0) return result
-  const definitions = Object.fromEntries(Object.entries(added).map(([name, value]) => [name, read(value)]))
+  if (added.names.size === 0) return result
+  const definitions = Object.fromEntries([...added.names].map(([target, name]) => [name, read(target)]))
   return { ...result, $defs: { ...(isJsonObject(result.$defs) && result.$defs), ...definitions } }
 }
 
+/** Definitions may have this many times the characters of their schema: places inside of each other are copied often. */
+const DEFINITIONS_PER_SCHEMA = 4
+/** Each reference repeats the name. */
+const NAME_CHARACTERS_MAX = 64
+
+/**
+ * The places of a schema that become definitions. There are many ways to write a reference to one place
+ * (`#/properties/a`, `#/properties/%61`), so a place is known by its object.
+ */
+class AddedDefinitions {
+  readonly names = new Map<JsonObject, string>()
+  readonly #taken: Set<string>
+  #charactersLeft: number
+  #lastNumber = 1
+
+  constructor({ $defs }: JsonObject, characters: number) {
+    this.#taken = new Set(isJsonObject($defs) ? Object.keys($defs) : [])
+    this.#charactersLeft = characters * DEFINITIONS_PER_SCHEMA
+  }
+
+  /** Returns the name of the definition; null if there is no room for it, nor for any after it. */
+  nameOf(target: JsonObject, ref: string): string | null {
+    const known = this.names.get(target)
+    if (known !== undefined) return known
+    if (this.#charactersLeft <= 0) return null
+    this.#charactersLeft -= JSON.stringify(target).length
+    if (this.#charactersLeft < 0) return null
+    const start = ref
+      .slice(2)
+      .replace(/[^a-zA-Z0-9_]+/g, '_')
+      .slice(0, NAME_CHARACTERS_MAX)
+    let name = start
+    while (this.#taken.has(name)) name = `${start}_${++this.#lastNumber}`
+    this.#taken.add(name)
+    this.names.set(target, name)
+    return name
+  }
+}
+
 /** Returns the reference for the vendor; null if it leads nowhere. */
-function reference(ref: string, top: JsonObject, added: JsonObject): string | null {
+function reference(ref: string, top: JsonObject, added: AddedDefinitions): string | null {
   if (/^#\/(?:\$defs|definitions)\/[^/]+$/.test(ref) && schema(targetOf(ref, top)) !== undefined) return ref
   if (ref === '#' || !ref.startsWith('#/')) return ref === '#' ? ref : null
   const target = targetOf(ref, top)
-  if (!isJsonObject(target)) return null
-  const name = ref.slice(2).replace(/[^a-zA-Z0-9_]+/g, '_')
-  added[name] = target
-  return `#/$defs/${name}`
+  const name = isJsonObject(target) ? added.nameOf(target, ref) : null
+  return name === null ? null : `#/$defs/${name}`
 }
 
 function targetOf(ref: string, top: JsonObject): unknown {
