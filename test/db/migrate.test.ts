@@ -53,6 +53,23 @@ it('reports that it waits for another process that migrates', async () => {
   expect(await applied).toHaveLength(2)
 })
 
+// Went wrong: PostgreSQL refused the charges of the older gateway, and they were lost.
+it('refuses to change tables while a gateway serves, and not for one that was killed', async () => {
+  await run()
+  await db.pool.query(`CREATE TABLE node (node_id int, state text); INSERT INTO node VALUES (1, 'alive'), (2, 'dead');
+    CREATE TABLE node_heartbeat (node_id int, heartbeats int); INSERT INTO node_heartbeat VALUES (1, 5), (2, 5)`)
+  await write('0003_next.sql', 'CREATE TABLE next ();')
+  let isServing = true
+  const serving = (async () => {
+    while (isServing) await db.pool.query('UPDATE node_heartbeat SET heartbeats = heartbeats + 1')
+  })()
+  await expect(run()).rejects.toThrow(/^1 gateway uses this database.*Stop every gateway of the earlier version first/)
+  expect((await db.pool.query("SELECT to_regclass('next') AS next")).rows).toEqual([{ next: null }])
+  isServing = false
+  await serving
+  expect(await run()).toEqual(['0003_next.sql'])
+})
+
 it('refuses a file that was edited after it was applied', async () => {
   await run()
   await write('0001_fruit.sql', 'CREATE TABLE fruit (name text NOT NULL);\n')

@@ -29,7 +29,7 @@ export type Applied = readonly string[]
  * Any number of processes may call it at once: one migrates, the others wait. While nodes use the tables, it waits for
  * no lock longer than `LOCK_TIMEOUT_MS`, so that nobody waits behind it, and begins again.
  *
- * Throws, with the schema as it was, when a file fails, when an applied file was edited or is gone, or when a newer
+ * Throws, with the schema as it was, when migrations are due while gateways of another version serve, when a file fails, when an applied file was edited or is gone, or when a newer
  * version migrated the database.
  *
  * @param onWait called when another process is migrating or holds a lock; the wait has no time limit, since tables may have
@@ -55,6 +55,7 @@ export async function migrate(
     }
     await client.query(CREATE_TABLES)
     const pending = pendingOf(files, await readState(client))
+    if (pending.migrations.length > 0) await requireNoGateways(client)
     if (pending.names.length > 0) await applyWhenUnlocked(client, files, pending, onWait)
     return pending.names
   } catch (error) {
@@ -295,6 +296,37 @@ function requireSame({ version, name, checksum }: AppliedMigration, files: SqlFi
       `Migration ${name} was changed after it was applied to this database. If a version of before 2026-11-24 made this database, bring its books into a new one: ${ownCommand('export books.ndjson.gz')}, then, with SWITCHYARD_DATA or DATABASE_URL of the new one, ${ownCommand('import books.ndjson.gz')}. If you edited the file, restore it and make the change in a new migration.`,
     )
   return file
+}
+
+/**
+ * Throws when a gateway is alive: PostgreSQL would refuse the charges of an older version, in a table or a record that
+ * has other columns now. One that was killed has no heartbeat any more; the clocks of machines count for nothing here.
+ */
+async function requireNoGateways(client: pg.Client): Promise<void> {
+  const before = await readHeartbeats(client)
+  if (before.size === 0) return
+  await delay(HEARTBEATS_WATCHED_MS)
+  const after = await readHeartbeats(client)
+  const alive = [...after].filter(([node, heartbeats]) => before.get(node) !== heartbeats)
+  if (alive.length > 0)
+    throw new Error(
+      `${alive.length} ${alive.length === 1 ? 'gateway uses' : 'gateways use'} this database, and this version changes its tables. Stop every gateway of the earlier version first; the database is as it was.`,
+    )
+}
+
+/** Three heartbeats. */
+const HEARTBEATS_WATCHED_MS = 3_000
+
+async function readHeartbeats(client: pg.Client): Promise<ReadonlyMap<string, number>> {
+  const { found } = await queryRow<{ found: boolean }>(
+    client,
+    "SELECT to_regclass('node_heartbeat') IS NOT NULL AND to_regclass('node') IS NOT NULL AS found",
+  )
+  if (!found) return new Map()
+  const { rows } = await client.query<{ node: string; heartbeats: number }>(
+    "SELECT node_id AS node, heartbeats FROM node JOIN node_heartbeat USING (node_id) WHERE state = 'alive'",
+  )
+  return new Map(rows.map(({ node, heartbeats }) => [node, heartbeats]))
 }
 
 async function applyWhenUnlocked(
