@@ -125,7 +125,11 @@ type BilledReceipt = Pick<
 /** Returns what a server charges for all that it did, also for an answer that the customer does not pay for. Null: not known. */
 function upstreamCost(cost: OfferPrice | undefined, receipt: BilledReceipt): Nanos | null {
   if (cost === undefined) return null
-  const inputTokens = receipt.reportedInputTokens ?? receipt.billedInputTokens
-  const outputTokens = receipt.reportedOutputTokens ?? receipt.billedOutputTokens
+  const { billedInputTokens, billedOutputTokens, reportedInputTokens, reportedOutputTokens } = receipt
+  // A report that came before the end, or has zeros, says less than what was billed by our own count.
+  const inputTokens = Math.max(reportedInputTokens ?? 0, billedInputTokens)
+  const outputTokens = Math.max(reportedOutputTokens ?? 0, billedOutputTokens)
+  if (inputTokens === 0 && outputTokens === 0 && reportedInputTokens === null && reportedOutputTokens === null)
+    return null
   return billedCost(cost, inputTokens, outputTokens, receipt.billedParts).nanos
 }
