@@ -114,25 +114,41 @@ function shortLine(facts: Facts): string {
 
 const ROTATION_CHECK_MS = 1_000
 
+/** The lines name customers. */
+const FILE_MODE = 0o600
+
 /** Writes lines to a file, or to standard output. A file that was moved away, as logrotate does, is made again. */
 function openLines(file: string | null, clock: Clock, log: Pick<Log, 'warn'>) {
   if (file !== null) requireWritable(file)
-  const stream = destination({ dest: file ?? 1, sync: false, mkdir: true, maxLength: WAITING_BYTES_MAX })
-  let failed = false
-  stream.on('error', error => {
-    if (!failed) log.warn({ err: error, file }, 'lines of the access log cannot be written; they are lost')
-    failed = true
-  })
-  stream.on('drain', () => {
-    failed = false
-  })
+  let hasFailed = false
+  const noteFailure = (error: unknown) => {
+    if (!hasFailed) log.warn({ err: error, file }, 'lines of the access log cannot be written; they are lost')
+    hasFailed = true
+  }
+  const open = () => {
+    const opened = destination({ dest: file ?? 1, sync: false, mode: FILE_MODE, maxLength: WAITING_BYTES_MAX })
+    opened.on('error', noteFailure)
+    opened.on('drain', () => {
+      hasFailed = false
+    })
+    return opened
+  }
+  let stream = open()
   let checkedMs = clock.monotonicMs()
   return {
     line(text: string): void {
       const nowMs = clock.monotonicMs()
       if (file !== null && nowMs - checkedMs >= ROTATION_CHECK_MS) {
         checkedMs = nowMs
-        if (isMoved(file, stream)) stream.reopen()
+        try {
+          if (isMoved(file, stream)) {
+            requireWritable(file)
+            stream.end()
+            stream = open()
+          }
+        } catch (error) {
+          noteFailure(error)
+        }
       }
       stream.write(`${text}\n`)
     },
@@ -146,7 +162,7 @@ const WAITING_BYTES_MAX = 8 * 1024 * 1024
 function requireWritable(file: string): void {
   try {
     mkdirSync(dirname(file), { recursive: true })
-    closeSync(openSync(file, 'a'))
+    closeSync(openSync(file, 'a', FILE_MODE))
   } catch (error) {
     const { message } = error as Error
     throw new Error(`The access log cannot be written: ${message}. Set access_log.file to another file.`)

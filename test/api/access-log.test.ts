@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
@@ -97,6 +97,24 @@ test('a file that was moved away is made again within a second', async () => {
   log.close()
   await vi.waitFor(() => expect(linesOf('rotated.log')).toHaveLength(1), WAIT_OPTIONS)
   expect(linesOf('rotated.log.1')).toHaveLength(1)
+})
+
+test('while a moved file cannot be made again, lines are lost and no request fails', async () => {
+  const { log, clock } = openLog('gone/access.log', { format: 'json' })
+  log.ended(refused)
+  await vi.waitFor(() => expect(linesOf('gone/access.log')).toHaveLength(1), WAIT_OPTIONS)
+  expect(statSync(fileAt('gone/access.log')).mode & 0o777).toBe(0o600)
+  renameSync(fileAt('gone'), fileAt('moved'))
+  writeFileSync(fileAt('gone'), 'a file in the place of the directory')
+  for (let n = 0; n < 3; n++) {
+    clock.nowMs += 1_000
+    log.ended(refused)
+  }
+  rmSync(fileAt('gone'))
+  clock.nowMs += 1_000
+  log.ended({ ...refused, requestId: 'after' })
+  log.close()
+  await vi.waitFor(() => expect(linesOf('gone/access.log')).toEqual([expect.stringContaining('after')]), WAIT_OPTIONS)
 })
 
 test('a file that cannot be written is refused with its setting', () => {
