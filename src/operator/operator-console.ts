@@ -50,7 +50,7 @@ import { type Actor, act } from './operator-action.ts'
 import { readOverview } from './overview.ts'
 import { checkLog, readLog } from './read-log.ts'
 import { refund } from './refund.ts'
-import { readRequestLog } from './request-log.ts'
+import { customerOfKey, readRequestLog } from './request-log.ts'
 import { showCustomer, type Tiers } from './show-customer.ts'
 import { readStatus } from './status-report.ts'
 import {
@@ -111,6 +111,8 @@ export interface OperatorConsole {
   setPrice(actor: Actor, hosterId: string, change: ReturnType<typeof parsePriceChange>): Promise<{ version: number }>
   usage(span: UsageSpan): Promise<OperatorUsage>
   requests(query: RequestLogQuery): Promise<RequestLog>
+  /** Returns whose key it is; null: nobody's. */
+  customerOfKey(keyId: string): Promise<string | null>
   /** The state of models and servers, for the status page. */
   status(): Promise<StatusReport>
   /** Pieces of a CSV document, one for each day. */
@@ -172,6 +174,7 @@ export function createOperatorConsole(deps: {
     setPrice: (actor, hosterId, change) => setPrice(pool, actor, hosterId, change),
     usage: span => readOperatorUsage(reports, span),
     requests: query => readRequestLog(reports, query),
+    customerOfKey: keyId => customerOfKey(reports, keyId),
     exportUsage: span => operatorUsageCsv(reports, span),
   }
 }

@@ -75,6 +75,8 @@ function refuseUnlessManaged(rules: SettingsRules, key: string, mayMoveMoney: bo
   if (setting.isInFile) throw refusal(`${key} is declared in switchyard.yaml, and that counts. Change it there.`)
   if (setting.movesMoney && !mayMoveMoney)
     throw refusal(`${key} decides what is paid or given away. Send it to settings/money.`)
+  // A key with the scope `money` alone changes nothing else.
+  if (!setting.movesMoney && mayMoveMoney) throw refusal(`${key} moves no money. Send it to settings.`)
 }
 
 function valueAt(settings: unknown, key: string): unknown {

@@ -131,7 +131,8 @@ async function endOfScan(
   return rows[0] ?? null
 }
 
-async function customerOfKey(sql: Sql, keyId: string): Promise<string | null> {
+/** Returns whose key it is; null: nobody's. */
+export async function customerOfKey(sql: Sql, keyId: string): Promise<string | null> {
   const { rows } = await sql.query<{ id: string }>('SELECT customer_id AS id FROM api_key WHERE key_id = $1', [keyId])
   return rows[0]?.id ?? null
 }

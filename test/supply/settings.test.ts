@@ -109,6 +109,17 @@ test.each([
   expect((await shown()).version).toBe(version)
 })
 
+test('the address for money changes nothing else', async () => {
+  const { version } = await shown()
+  const changes = { 'platform.fee_percent': 12.5, 'hosters.approval': false }
+  const answer = await operator.send('PATCH', 'operator/settings/money', { version, changes, reason: 'x' })
+  expect(await readError(answer)).toMatchObject({
+    code: 'invalid_value',
+    message: expect.stringContaining('moves no money'),
+  })
+  expect((await shown()).version).toBe(version)
+})
+
 test('what moves money has an address of its own, and of two changes of a version one counts', async () => {
   const { version } = await shown()
   const send = (credit: string) =>

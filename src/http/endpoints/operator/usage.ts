@@ -32,8 +32,9 @@ export function operatorUsageEndpoints({
       { scope: 'read', summary: 'List requests of all customers', schema: requestLog, query: requestLogQuery },
       async ({ request, signedIn }) => {
         const query = readQuery(requestLogQuery, request.query)
-        if (query.customer !== undefined)
-          await operator.noteVisit(signedIn, { action: 'customer.viewed', subject: query.customer }, addressOf(request))
+        const customer = query.customer ?? (query.key === undefined ? null : await operator.customerOfKey(query.key))
+        if (customer !== null)
+          await operator.noteVisit(signedIn, { action: 'customer.viewed', subject: customer }, addressOf(request))
         return operator.requests(query)
       },
     ),
