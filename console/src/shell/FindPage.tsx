@@ -16,7 +16,9 @@ import { useRights, useSession } from './use-session.ts'
 
 const REQUEST_ID = /^(?:[a-z]+[-_])?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i
 /** A key itself. It is in no address: the gateway gets it in a body, and compares its hash. */
-const KEY_ITSELF = /^sk-sy-\w{20,}$/
+const KEY_ITSELF = /sk-sy-\w{20,}/
+/** Any credential of the gateway, or a part of one: what was pasted with it may be one too, so none of it is in an address. */
+const CREDENTIAL = /[sho]k-sy-/i
 const OF_A_KIND_MAX = 8
 const TYPED_MS = 150
 
@@ -183,10 +185,14 @@ function useOwnResults(items: readonly NavItem[], typed: string, isOpen: boolean
 function useOperatorResults(typed: string, isOpen: boolean, hasPages: boolean): Result[] {
   const { role } = useSession().person
   const { action, name } = actionOf(typed)
-  const [settled] = useDebouncedValue(REQUEST_ID.exec(name)?.[1] ?? name, TYPED_MS)
+  const sought = KEY_ITSELF.exec(name)?.[0] ?? REQUEST_ID.exec(name)?.[1] ?? name
+  const [settled] = useDebouncedValue(sought, TYPED_MS)
   const isKey = KEY_ITSELF.test(settled)
   const isWanted = isOpen && role !== null && settled !== ''
-  const { data } = useQuery({ ...findQuery(settled), enabled: isWanted && !isKey })
+  const found = useQuery({ ...findQuery(settled), enabled: isWanted && !CREDENTIAL.test(settled) })
+  // Results of the text before would be run by the key Enter.
+  const isLate = settled !== sought || found.isPlaceholderData
+  const data = isLate ? undefined : found.data
   const itself = useQuery({
     queryKey: ['find', 'key itself', settled],
     queryFn: () => askForKey(settled),
@@ -200,7 +206,7 @@ function useOperatorResults(typed: string, isOpen: boolean, hasPages: boolean): 
   )
   if (role === null || typed === '') return []
   const mayChange = role === 'operator'
-  const foundKeys = itself.data == null ? (data?.keys ?? []) : [shownKey(itself.data)]
+  const foundKeys = isLate || itself.data == null ? (data?.keys ?? []) : [shownKey(itself.data)]
   const grants = mayChange
     ? (data?.customers ?? []).map(({ id, email }) => ({
         id: `grant ${id}`,
