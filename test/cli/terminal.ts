@@ -37,6 +37,8 @@ export function openTerminal(
     screen += text
     changed()
   })
+  // What is typed while the program ends reaches nobody.
+  child.stdin.on('error', () => {})
   return {
     screen: () => screen,
     async shows(text) {

@@ -53,7 +53,7 @@ test('a member over the limit sees why, an owner raises it, and the next request
   await bob.page.goto(`/c/${customerId}`)
   await bob.page.getByText('Yours this month').waitFor()
   await bob.page.goto(`/c/${customerId}/playground`)
-  await bob.page.getByLabel('Prompt').fill('Hello')
+  await bob.page.getByLabel('Prompt', { exact: true }).fill('Hello')
   await bob.page.getByRole('button', { name: 'Send' }).click()
   const refusal = bob.page.getByText(/with a spend limit of 0\.00000001 USD over all keys/).first()
   await refusal.waitFor()

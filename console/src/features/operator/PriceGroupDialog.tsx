@@ -2,6 +2,8 @@ import { Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { PriceGroups } from '#api/operator/price-groups.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount } from '../../format/typed-number.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import { readRules, rulesText } from './price-rules-text.ts'
 
@@ -20,7 +22,7 @@ export function PriceGroupDialog({ group, onClose }: { group: Group | null; onCl
       path: group === null ? 'operator/price-groups' : `operator/price-groups/${group.name}`,
       body: {
         ...(group === null ? { name: name.trim() } : { version: group.version }),
-        ...{ percent: percent.trim(), models: 'models' in rules ? rules.models : {}, reason },
+        ...{ percent: readAmount(percent), models: 'models' in rules ? rules.models : {}, reason },
       },
     }),
     { areas: ['price-groups'], done: 'The prices apply to new requests.', onDone: onClose, showsError: true },
@@ -44,13 +46,12 @@ export function PriceGroupDialog({ group, onClose }: { group: Group | null; onCl
           data-autofocus
         />
       )}
-      <TextInput
+      <AmountField
         label="Percent"
         description="-10 is a discount, 15 a markup, 0 the list price. Hosters keep their own prices."
         required
-        inputMode="decimal"
         value={percent}
-        onChange={event => setPercent(event.currentTarget.value)}
+        onText={setPercent}
       />
       <Textarea
         label="Models with a rule of their own"

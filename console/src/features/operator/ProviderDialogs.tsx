@@ -2,6 +2,8 @@ import { Button, JsonInput, NativeSelect, PasswordInput, Textarea, TextInput } f
 import { useState } from 'react'
 import type { ServedModels, WrittenProvider } from '#api/operator/providers.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount } from '../../format/typed-number.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import { State } from '../../parts/State.tsx'
 import { ModelChoices } from './ModelChoices.tsx'
@@ -212,7 +214,7 @@ export function ProviderBudgetDialog(props: DialogProps) {
   const change = useChange(props)
   const settings = {
     ...others,
-    ...(budget.trim() !== '' && { monthly_budget_usd: budget.trim() }),
+    ...(budget.trim() !== '' && { monthly_budget_usd: readAmount(budget) }),
     ...(weight.trim() !== '' && { weight: weight.trim() }),
   }
   return (
@@ -223,12 +225,11 @@ export function ProviderBudgetDialog(props: DialogProps) {
       onSubmit={() => change.mutate({ settings, reason })}
       onClose={onClose}
     >
-      <TextInput
+      <AmountField
         label="Budget of a month, USD"
         description="What the provider may cost you. Beyond it, no request goes there until the next month (UTC). Empty: no limit."
-        inputMode="decimal"
         value={budget}
-        onChange={event => setBudget(event.currentTarget.value)}
+        onText={setBudget}
       />
       <TextInput
         label="Weight"

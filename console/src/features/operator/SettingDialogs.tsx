@@ -2,6 +2,8 @@ import { Button, NativeSelect, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { OperatorSettings, WrittenSettings } from '#api/operator/settings.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { readAmount } from '../../format/typed-number.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 
 interface DialogProps {
@@ -99,7 +101,7 @@ export function TierDialog(props: DialogProps) {
       onSubmit={() =>
         change.mutate({
           changes: Object.fromEntries(
-            limits.map(([limit]) => [`account_tiers.${name.trim()}.${limit}`, (values[limit] ?? '').trim()]),
+            limits.map(([limit]) => [`account_tiers.${name.trim()}.${limit}`, readAmount(values[limit] ?? '')]),
           ),
           reason,
         })
@@ -114,13 +116,12 @@ export function TierDialog(props: DialogProps) {
         onChange={event => setName(event.currentTarget.value)}
       />
       {limits.map(([limit, label]) => (
-        <TextInput
+        <AmountField
           key={limit}
           label={label}
           required
-          inputMode="decimal"
           value={values[limit] ?? ''}
-          onChange={event => setValues({ ...values, [limit]: event.currentTarget.value })}
+          onText={text => setValues({ ...values, [limit]: text })}
         />
       ))}
       <ReasonInput value={reason} onChange={setReason} />

@@ -1,5 +1,6 @@
-import { Textarea, TextInput } from '@mantine/core'
+import { Textarea } from '@mantine/core'
 import { readAmount } from '../../format/typed-number.ts'
+import { AmountField } from '../../parts/AmountField.tsx'
 import styles from './playground.module.css'
 
 /** What a talk sends beside its messages. Texts stay as typed, so that the gateway refuses them in its own words. */
@@ -24,12 +25,11 @@ export function parametersOf({ temperature, topP, maxTokens }: ChatInput) {
 /** The system prompt and the parameters of a talk. */
 export function ChatSettings({ input, onChange }: { input: ChatInput; onChange: (input: ChatInput) => void }) {
   const field = (name: Exclude<keyof ChatInput, 'system'>) => (
-    <TextInput
+    <AmountField
       label={texts[name]}
       placeholder={texts.default}
-      inputMode="decimal"
       value={input[name]}
-      onChange={event => onChange({ ...input, [name]: event.currentTarget.value })}
+      onText={text => onChange({ ...input, [name]: text })}
     />
   )
   return (
