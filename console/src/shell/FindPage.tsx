@@ -191,8 +191,8 @@ function useOperatorResults(typed: string, isOpen: boolean, hasPages: boolean): 
   const isWanted = isOpen && role !== null && settled !== ''
   const found = useQuery({ ...findQuery(settled), enabled: isWanted && !CREDENTIAL.test(settled) })
   // Results of the text before would be run by the key Enter.
-  const isLate = settled !== sought || found.isPlaceholderData
-  const data = isLate ? undefined : found.data
+  const isLate = settled !== sought
+  const data = isLate || found.isPlaceholderData ? undefined : found.data
   const itself = useQuery({
     queryKey: ['find', 'key itself', settled],
     queryFn: () => askForKey(settled),
@@ -206,7 +206,8 @@ function useOperatorResults(typed: string, isOpen: boolean, hasPages: boolean): 
   )
   if (role === null || typed === '') return []
   const mayChange = role === 'operator'
-  const foundKeys = isLate || itself.data == null ? (data?.keys ?? []) : [shownKey(itself.data)]
+  const key = isLate || itself.isPlaceholderData ? null : itself.data
+  const foundKeys = key == null ? (data?.keys ?? []) : [shownKey(key)]
   const grants = mayChange
     ? (data?.customers ?? []).map(({ id, email }) => ({
         id: `grant ${id}`,
