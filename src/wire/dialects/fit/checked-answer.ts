@@ -5,6 +5,7 @@ import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import type { AnswerReader, StreamNormaliser } from '../upstream-task.ts'
 import type { CustomerCheckTime } from './check-time.ts'
+import { FittedStream } from './fitted-stream.ts'
 import { violationOf } from './schema-violation.ts'
 
 /**
@@ -105,52 +106,27 @@ function gather({ choices }: ChatCompletion): GatheredAnswer[] {
   })
 }
 
-class CheckedStream implements StreamNormaliser {
-  readonly #stream: StreamNormaliser
+class CheckedStream extends FittedStream {
   readonly #note: (answers: Iterable<GatheredAnswer>) => void
   readonly #answers = new Map<number, GatheredAnswer>()
 
   constructor(stream: StreamNormaliser, note: (answers: Iterable<GatheredAnswer>) => void) {
-    this.#stream = stream
+    super(stream)
     this.#note = note
   }
 
-  get delimiters(): number {
-    return this.#stream.delimiters
-  }
-
-  get delimitersMax(): number {
-    return this.#stream.delimitersMax
-  }
-
-  get done(): boolean {
-    return this.#stream.done
-  }
-
-  get usage(): StreamNormaliser['usage'] {
-    return this.#stream.usage
-  }
-
-  get complete(): boolean {
-    return this.#stream.complete
-  }
-
-  get awaitsUsage(): boolean {
-    return this.#stream.awaitsUsage
-  }
-
   text(event: SseEvent): string | null {
-    const text = this.#stream.text(event)
+    const text = this.stream.text(event)
     if (text !== null) this.#answer(0).addText(text)
     return text
   }
 
   push(event: SseEvent): StreamPart[] {
-    return this.#gathered(this.#stream.push(event))
+    return this.#gathered(this.stream.push(event))
   }
 
   end(): StreamPart[] {
-    const parts = this.#gathered(this.#stream.end())
+    const parts = this.#gathered(this.stream.end())
     this.#note(this.#answers.values())
     return parts
   }

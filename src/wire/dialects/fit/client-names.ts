@@ -4,6 +4,7 @@ import type { StreamPart } from '../../../base/domain/handoff.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import type { AnswerReader, StreamNormaliser } from '../upstream-task.ts'
+import { FittedStream } from './fitted-stream.ts'
 import { type PropertyNames, renameArguments } from './property-names.ts'
 
 /** What decides the names and ids of an answer's calls towards the client. */
@@ -57,52 +58,27 @@ export function clientCalls({ forward, source }: ChatJob, fit: FitNotes | undefi
   return { names: fit?.names ?? noNames, earlierIds, properties: fit?.properties ?? noProperties }
 }
 
-class RenamedStream implements StreamNormaliser {
-  readonly #stream: StreamNormaliser
+class RenamedStream extends FittedStream {
   readonly #calls: ClientCalls
   readonly #idEnd: string
   readonly #held = new HeldArguments()
 
   constructor(stream: StreamNormaliser, calls: ClientCalls, idEnd: string) {
-    this.#stream = stream
+    super(stream)
     this.#calls = calls
     this.#idEnd = idEnd
   }
 
-  get delimiters(): number {
-    return this.#stream.delimiters
-  }
-
-  get delimitersMax(): number {
-    return this.#stream.delimitersMax
-  }
-
-  get done(): boolean {
-    return this.#stream.done
-  }
-
-  get usage(): StreamNormaliser['usage'] {
-    return this.#stream.usage
-  }
-
-  get complete(): boolean {
-    return this.#stream.complete
-  }
-
-  get awaitsUsage(): boolean {
-    return this.#stream.awaitsUsage
-  }
-
   text(event: SseEvent): string | null {
-    return this.#stream.text(event)
+    return this.stream.text(event)
   }
 
   push(event: SseEvent): StreamPart[] {
-    return this.#renamed(this.#stream.push(event))
+    return this.#renamed(this.stream.push(event))
   }
 
   end(): StreamPart[] {
-    return this.#renamed(this.#stream.end())
+    return this.#renamed(this.stream.end())
   }
 
   #renamed(parts: StreamPart[]): StreamPart[] {
