@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { bedrockAnswer } from '../test/harness/scripted-bedrock.ts'
 import { type RecordedRequest, startScriptedUpstream } from '../test/harness/scripted-upstream.ts'
 import { type ScriptedDialect, type VendorAnswer, vendorAnswer } from '../test/harness/scripted-vendors.ts'
-import { run, startGateway } from './start-gateway.ts'
+import { cloneOnce, startGateway } from './start-gateway.ts'
 
 // The compliance suite of Open Responses against a Switchyard with one scripted server of each dialect. The suite is no package
 // of npm: it is cloned once, or taken from the directory in OPEN_RESPONSES.
@@ -82,7 +82,7 @@ function answerTo({ rawBody }: RecordedRequest): VendorAnswer {
 
 /** The suite is written for Bun: its imports lack extensions, and it reads version 3 of zod, which zod 4 contains. */
 async function loadSuite(): Promise<Suite> {
-  const directory = process.env.OPEN_RESPONSES ?? (await cloned())
+  const directory = process.env.OPEN_RESPONSES ?? (await cloneOnce(join(here, '.open-responses'), REPOSITORY, COMMIT))
   const source = pathToFileURL(`${directory}/`).href
   registerHooks({
     resolve(specifier, context, next) {
@@ -92,21 +92,4 @@ async function loadSuite(): Promise<Suite> {
     },
   })
   return import(pathToFileURL(join(directory, 'src/lib/compliance-tests.ts')).href)
-}
-
-async function cloned(): Promise<string> {
-  const directory = join(here, '.open-responses')
-  if (existsSync(directory)) return directory
-  const target = `${directory}.part`
-  rmSync(target, { recursive: true, force: true })
-  mkdirSync(target)
-  for (const args of [
-    ['init', '-q'],
-    ['fetch', '-q', '--depth', '1', REPOSITORY, COMMIT],
-    ['checkout', '-q', COMMIT],
-  ]) {
-    await run('git', args, { cwd: target })
-  }
-  await run('mv', [target, directory], { cwd: here })
-  return directory
 }

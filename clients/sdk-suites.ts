@@ -1,11 +1,11 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, request as forward } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startDemoUpstream } from '../src/wire/demo-model/start-demo-upstream.ts'
-import { run, startGateway } from './start-gateway.ts'
+import { cloneOnce, run, startGateway } from './start-gateway.ts'
 import { type Suite, suites } from './suites-of-sdks.ts'
 
 // npm run clients:suites: runs the tests that the SDKs of OpenAI and Anthropic for Python have for the endpoints that a gateway
@@ -70,21 +70,8 @@ async function install(): Promise<void> {
   writeFileSync(join(environment, 'installed'), '')
 }
 
-async function cloned({ name, repository, commit, variable }: Suite): Promise<string> {
-  const directory = process.env[variable] ?? join(here, `.suite-${name}`)
-  if (existsSync(directory)) return directory
-  const target = `${directory}.part`
-  rmSync(target, { recursive: true, force: true })
-  mkdirSync(target)
-  for (const args of [
-    ['init', '-q'],
-    ['fetch', '-q', '--depth', '1', repository, commit],
-    ['checkout', '-q', commit],
-  ]) {
-    await run('git', args, { cwd: target })
-  }
-  await run('mv', [target, directory], { cwd: here })
-  return directory
+function cloned({ name, repository, commit, variable }: Suite): Promise<string> {
+  return cloneOnce(process.env[variable] ?? join(here, `.suite-${name}`), repository, commit)
 }
 
 /** The suites have keys of their own, with blanks: the door takes them for the key of the gateway, and adds `prefix`. */

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../bench/free-port.ts'
@@ -72,6 +72,23 @@ interface RunOptions {
   readonly env?: Record<string, string>
   readonly timeoutMs?: number
   readonly mayFail?: boolean
+}
+
+/** Brings one commit of a repository into a directory, unless that exists already. */
+export async function cloneOnce(directory: string, repository: string, commit: string): Promise<string> {
+  if (existsSync(directory)) return directory
+  const target = `${directory}.part`
+  rmSync(target, { recursive: true, force: true })
+  mkdirSync(target)
+  for (const args of [
+    ['init', '-q'],
+    ['fetch', '-q', '--depth', '1', repository, commit],
+    ['checkout', '-q', commit],
+  ]) {
+    await run('git', args, { cwd: target })
+  }
+  renameSync(target, directory)
+  return directory
 }
 
 /** Runs a program to its end. Throws an error with its output if it fails, unless it may. */
