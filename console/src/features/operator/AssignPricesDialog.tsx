@@ -1,7 +1,8 @@
-import { Select, TextInput } from '@mantine/core'
+import { Select } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { ReasonInput } from './ReasonInput.tsx'
 
 /**
  * Gives a customer or an account tier a price group.
@@ -39,14 +40,7 @@ export function AssignPricesDialog({
         onChange={value => setName(value ?? '')}
         data-autofocus
       />
-      <TextInput
-        label="Reason"
-        description="The audit log keeps it."
-        required
-        maxLength={200}
-        value={reason}
-        onChange={event => setReason(event.currentTarget.value)}
-      />
+      <ReasonInput value={reason} onChange={setReason} />
     </FormDialog>
   )
 }

@@ -6,6 +6,7 @@ import { readAmount } from '../../format/typed-number.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import { readRules, rulesText } from './price-rules-text.ts'
+import { ReasonInput } from './ReasonInput.tsx'
 
 type Group = PriceGroups['data'][number]
 
@@ -63,14 +64,7 @@ export function PriceGroupDialog({ group, onClose }: { group: Group | null; onCl
         value={text}
         onChange={event => setText(event.currentTarget.value)}
       />
-      <TextInput
-        label="Reason"
-        description="The audit log keeps it."
-        required
-        maxLength={200}
-        value={reason}
-        onChange={event => setReason(event.currentTarget.value)}
-      />
+      <ReasonInput value={reason} onChange={setReason} />
     </FormDialog>
   )
 }

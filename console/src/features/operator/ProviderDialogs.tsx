@@ -17,6 +17,7 @@ import {
   soldEntry,
 } from './model-entries.ts'
 import styles from './operator.module.css'
+import { ReasonInput } from './ReasonInput.tsx'
 
 interface DialogProps {
   readonly provider: ShownProvider
@@ -37,19 +38,6 @@ function useChange({ provider: { name, version }, onClose }: DialogProps) {
       onDone: onClose,
       showsError: true,
     },
-  )
-}
-
-function ReasonInput({ value, onChange }: { value: string; onChange: (reason: string) => void }) {
-  return (
-    <TextInput
-      label="Reason"
-      description="The audit log keeps it."
-      required
-      maxLength={200}
-      value={value}
-      onChange={event => onChange(event.currentTarget.value)}
-    />
   )
 }
 

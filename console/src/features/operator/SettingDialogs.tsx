@@ -5,6 +5,7 @@ import { useWrite } from '../../api/use-write.ts'
 import { readAmount } from '../../format/typed-number.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { ReasonInput } from './ReasonInput.tsx'
 
 interface DialogProps {
   readonly version: number
@@ -26,19 +27,6 @@ function useChange({ version, onClose }: DialogProps, movesMoney: boolean) {
       onDone: onClose,
       showsError: true,
     },
-  )
-}
-
-function ReasonInput({ value, onChange }: { value: string; onChange: (reason: string) => void }) {
-  return (
-    <TextInput
-      label="Reason"
-      description="The audit log keeps it."
-      required
-      maxLength={200}
-      value={value}
-      onChange={event => onChange(event.currentTarget.value)}
-    />
   )
 }
 

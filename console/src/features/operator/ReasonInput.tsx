@@ -1,0 +1,15 @@
+import { TextInput } from '@mantine/core'
+
+/** Why an operator changes something. */
+export function ReasonInput({ value, onChange }: { value: string; onChange: (reason: string) => void }) {
+  return (
+    <TextInput
+      label="Reason"
+      description="The audit log keeps it."
+      required
+      maxLength={200}
+      value={value}
+      onChange={event => onChange(event.currentTarget.value)}
+    />
+  )
+}
