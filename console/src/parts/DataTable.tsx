@@ -2,6 +2,7 @@ import { Button } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import { countText } from '../format/number-text.ts'
 import styles from './parts.module.css'
+import { nextOrder, type SortOrder, type SortValue, sortRows } from './sort-rows.ts'
 
 export interface Column<Row> {
   readonly title: string
@@ -14,6 +15,11 @@ export interface Column<Row> {
   readonly place?: 'name' | 'figure' | 'actions' | 'hidden'
   /** A phone shows the title before the cell. */
   readonly isLabelled?: true
+  /**
+   * Lets the title of the column sort the rows by this value. Not for tables whose rows are read page by page: only
+   * those that were read would be sorted.
+   */
+  readonly sortBy?: (row: Row) => SortValue
 }
 
 /** Drawing a thousand rows with menus takes seconds. */
@@ -41,7 +47,10 @@ export function DataTable<Row>({
   isPaged?: boolean
 }) {
   const [limit, setLimit] = useState(ROWS_AT_ONCE)
-  const shown = isPaged ? rows : rows.slice(0, limit)
+  const [order, setOrder] = useState<SortOrder | null>(null)
+  const sortBy = columns.find(({ title }) => title === order?.title)?.sortBy
+  const sorted = order === null || sortBy === undefined ? rows : sortRows(rows, sortBy, order.isDescending)
+  const shown = isPaged ? sorted : sorted.slice(0, limit)
   const hidden = rows.length - shown.length
   const table = (
     // A phone shows rows as blocks, which are no table without the roles.
@@ -49,9 +58,27 @@ export function DataTable<Row>({
     <table className={styles.table} role="table" aria-label={label}>
       <thead role="rowgroup">
         <tr role="row">
-          {columns.map(({ title, align }) => (
-            <th key={title} role="columnheader" scope="col" data-align={align}>
-              {title === '' ? <span className="visually-hidden">Actions</span> : title}
+          {columns.map(({ title, align, sortBy }) => (
+            <th
+              key={title}
+              role="columnheader"
+              scope="col"
+              data-align={align}
+              {...(sortBy && { 'data-sorts': true, 'aria-sort': ariaSort(order, title) })}
+            >
+              {title === '' && <span className="visually-hidden">Actions</span>}
+              {sortBy === undefined ? (
+                title
+              ) : (
+                <button
+                  type="button"
+                  className={styles.sort}
+                  onClick={() => setOrder(nextOrder(order, title, align === 'right'))}
+                >
+                  {title}
+                  <SortMark order={order?.title === title ? order : null} />
+                </button>
+              )}
             </th>
           ))}
         </tr>
@@ -91,5 +118,20 @@ export function DataTable<Row>({
         <span>{countText(hidden)} are not shown.</span>
       </div>
     </>
+  )
+}
+
+function ariaSort(order: SortOrder | null, title: string) {
+  if (order?.title !== title) return 'none'
+  return order.isDescending ? 'descending' : 'ascending'
+}
+
+/** The arrow that points to the order is dark. Without an order, both are pale: the title can be clicked. */
+function SortMark({ order }: { order: SortOrder | null }) {
+  return (
+    <svg className={styles.sortMark} width="8" height="12" viewBox="0 0 8 12" aria-hidden="true">
+      <path data-is-on={order?.isDescending === false} d="M4 0 7.5 4.5h-7z" />
+      <path data-is-on={order?.isDescending === true} d="M4 12 .5 7.5h7z" />
+    </svg>
   )
 }
