@@ -8,7 +8,7 @@ import type * as Prerender from './src/prerender/render-frame.tsx'
 const GATEWAY = 'http://127.0.0.1:8080'
 
 export default defineConfig({
-  plugins: [react(), pageList(), compressed()],
+  plugins: [react(), woff2Only(), pageList(), compressed()],
   // The gateway replaces this text in each response. src/http/console/console-pages.ts has it too.
   html: { cspNonce: 'CSP_NONCE' },
   build: {
@@ -23,6 +23,16 @@ export default defineConfig({
   // `npx vite console` serves the sources, with the data of a gateway that runs on this machine.
   server: { host: '127.0.0.1', proxy: Object.fromEntries(['/console/api', '/v1'].map(path => [path, GATEWAY])) },
 })
+
+/** KaTeX brings each font in two more formats, for browsers that do not run the console at all: 1 MB. */
+function woff2Only(): Plugin {
+  return {
+    name: 'woff2-only',
+    enforce: 'pre',
+    transform: (code, id) =>
+      id.endsWith('katex.min.css') ? code.replace(/,url\([^)]*\) format\("(?:woff|truetype)"\)/g, '') : null,
+  }
+}
 
 /**
  * Writes pages.json: for each screen its title, its frame as HTML, and the files that index.html does not name. The gateway puts
@@ -47,7 +57,9 @@ function pageList(): Plugin {
         const added = [...new Set(files.flatMap(each => [...each]))].filter(file => !entry.has(file))
         return { path: screen.path, title: screen.title, frame: renderFrame(screen), files: added }
       })
-      const fonts = readdirSync(join(dist, 'assets')).filter(name => /next-latin-wght-normal.*\.woff2$/.test(name))
+      const fonts = readdirSync(join(dist, 'assets')).filter(name =>
+        /(?:next-latin-wght-normal|plain-zero).*\.woff2$/.test(name),
+      )
       writeFileSync(join(dist, 'pages.json'), JSON.stringify({ fonts: fonts.map(name => `assets/${name}`), pages }))
     },
   }

@@ -5,7 +5,7 @@ export function baseUrl(): string {
 /** The fields of a chat request that the clients of OpenAI know by name. */
 interface ChatBody {
   readonly model: string
-  readonly messages: readonly { readonly role: string; readonly content: string }[]
+  readonly messages: readonly { readonly role: string; readonly content: unknown }[]
   /** Fields of this gateway, such as `tier`. */
   readonly [field: string]: unknown
 }

@@ -127,7 +127,7 @@ test('the playground streams an answer and shows what it cost', async () => {
   await page.getByRole('button', { name: 'Send' }).click()
   const receipt = page.getByRole('link', { name: 'receipt' })
   await receipt.waitFor()
-  expect(await page.getByRole('article').last().textContent()).toMatch(/demo model.*0\.\d+ USD\d+ tokens/s)
+  expect(await page.getByRole('article').last().textContent()).toMatch(/demo model.*Cost0\.\d+ USD.*\d+ tokens/s)
   await receipt.click()
   await page.getByText('Which servers').waitFor()
 })

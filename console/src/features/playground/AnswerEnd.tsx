@@ -1,38 +1,65 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
 import { receiptQuery } from '../../api/queries.ts'
-import { durationText, plural } from '../../format/number-text.ts'
+import { countText, durationText, plural } from '../../format/number-text.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import { Provider, type ProviderName } from '../../parts/Provider.tsx'
 import styles from './playground.module.css'
-import type { ChatEnd } from './stream-chat.ts'
+import type { AnswerFacts } from './talk.ts'
 
-export interface AnswerFacts extends ChatEnd {
-  readonly elapsedMs: number
-  readonly isStopped: boolean
+/** What an answer cost, and how fast it was. */
+export function AnswerEnd({ customerId, end }: { customerId: string; end: AnswerFacts }) {
+  const { usage, requestId, provider, firstMs, elapsedMs, isStopped } = end
+  const speed = tokensPerSecond(end)
+  return (
+    <>
+      {isStopped && (
+        <p className={styles.hint}>
+          <span>Stopped.</span>{' '}
+          {requestId === null ? (
+            <span>The answer had not begun. Activity shows a charge, if there is one.</span>
+          ) : (
+            <Billed customerId={customerId} requestId={requestId} />
+          )}
+        </p>
+      )}
+      <dl className={styles.figures}>
+        {usage && <Figure name="Cost">{chargeText(usage.cost_usd)} USD</Figure>}
+        {usage && <Figure name="Input and output">{plural(usage.total_tokens, 'token')}</Figure>}
+        {firstMs !== null && <Figure name="First token">{durationText(firstMs)}</Figure>}
+        <Figure name="Total time">{durationText(elapsedMs)}</Figure>
+        {speed !== null && <Figure name="Speed">{countText(Math.round(speed))} tokens/s</Figure>}
+        {provider !== null && (
+          <Figure name="Server">
+            <Provider kind={provider as ProviderName} />
+          </Figure>
+        )}
+      </dl>
+      {requestId !== null && (
+        <p>
+          <Link to="/c/$customerId/activity/$requestId" params={{ customerId, requestId }}>
+            receipt
+          </Link>
+        </p>
+      )}
+    </>
+  )
 }
 
-/** What an answer cost. */
-export function AnswerEnd({ customerId, end }: { customerId: string; end: AnswerFacts }) {
-  const { usage, requestId, provider, elapsedMs, isStopped } = end
+function Figure({ name, children }: { name: string; children: ReactNode }) {
   return (
-    <p className={styles.end}>
-      {isStopped && <span>Stopped.</span>}
-      {isStopped && requestId === null && (
-        <span>The answer had not begun. Activity shows a charge, if there is one.</span>
-      )}
-      {isStopped && requestId !== null && <Billed customerId={customerId} requestId={requestId} />}
-      {usage && <span>{chargeText(usage.cost_usd)} USD</span>}
-      {usage && <span>{plural(usage.total_tokens, 'token')}</span>}
-      <span>{durationText(elapsedMs)}</span>
-      {provider !== null && <Provider kind={provider as ProviderName} />}
-      {requestId !== null && (
-        <Link to="/c/$customerId/activity/$requestId" params={{ customerId, requestId }}>
-          receipt
-        </Link>
-      )}
-    </p>
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
   )
+}
+
+/** From the first token to the last. Null for an answer of one piece, whose time says nothing. */
+function tokensPerSecond({ usage, firstMs, elapsedMs }: AnswerFacts): number | null {
+  if (usage === null || firstMs === null || usage.completion_tokens < 2 || elapsedMs <= firstMs) return null
+  return (usage.completion_tokens - 1) / ((elapsedMs - firstMs) / 1_000)
 }
 
 const RECEIPT_TRIES = 20

@@ -1,61 +1,68 @@
-import { Textarea } from '@mantine/core'
-import { readAmount } from '../../format/typed-number.ts'
+import { Button, Textarea } from '@mantine/core'
 import { AmountField } from '../../parts/AmountField.tsx'
+import type { ChatSetup } from './chat-setup.ts'
 import styles from './playground.module.css'
+import { exampleTools, readTools } from './read-tools.ts'
 
-/** What a talk sends beside its messages. Texts stay as typed, so that the gateway refuses them in its own words. */
-export interface ChatInput {
-  readonly system: string
-  readonly temperature: string
-  readonly topP: string
-  readonly maxTokens: string
-}
-
-export const noChatInput: ChatInput = { system: '', temperature: '', topP: '', maxTokens: '' }
-
-/** The fields of the body that are filled in. */
-export function parametersOf({ temperature, topP, maxTokens }: ChatInput) {
-  return {
-    ...(temperature.trim() !== '' && { temperature: numberOf(temperature) }),
-    ...(topP.trim() !== '' && { top_p: numberOf(topP) }),
-    ...(maxTokens.trim() !== '' && { max_tokens: numberOf(maxTokens) }),
-  }
-}
-
-/** The system prompt and the parameters of a talk. */
-export function ChatSettings({ input, onChange }: { input: ChatInput; onChange: (input: ChatInput) => void }) {
-  const field = (name: Exclude<keyof ChatInput, 'system'>) => (
+/** The system prompt, the parameters and the functions of a talk. */
+export function ChatSettings({
+  setup,
+  onChange,
+}: {
+  setup: ChatSetup
+  onChange: (change: Partial<ChatSetup>) => void
+}) {
+  const { tools, problem } = readTools(setup.tools)
+  const field = (name: 'temperature' | 'topP' | 'maxTokens') => (
     <AmountField
       label={texts[name]}
       placeholder={texts.default}
-      value={input[name]}
-      onText={text => onChange({ ...input, [name]: text })}
+      value={setup[name]}
+      onText={text => onChange({ [name]: text })}
     />
   )
   return (
-    <details className={styles.settings}>
-      <summary>{texts.title}</summary>
-      <Textarea
-        label={texts.system}
-        placeholder={texts.none}
-        minRows={2}
-        maxRows={8}
-        value={input.system}
-        onChange={event => onChange({ ...input, system: event.currentTarget.value })}
-      />
-      <div className={styles.choices}>
-        {field('temperature')}
-        {field('topP')}
-        {field('maxTokens')}
-      </div>
-    </details>
+    <>
+      <details className={styles.settings}>
+        <summary>{texts.title}</summary>
+        <Textarea
+          label={texts.system}
+          placeholder={texts.none}
+          minRows={2}
+          maxRows={8}
+          value={setup.system}
+          onChange={event => onChange({ system: event.currentTarget.value })}
+        />
+        <div className={styles.choices}>
+          {field('temperature')}
+          {field('topP')}
+          {field('maxTokens')}
+        </div>
+      </details>
+      <details className={styles.settings}>
+        <summary>{tools.length === 0 ? texts.functions : `${texts.functions} (${tools.length})`}</summary>
+        <p className={styles.hint}>{texts.how}</p>
+        <Textarea
+          label={texts.json}
+          placeholder={texts.none}
+          minRows={4}
+          maxRows={16}
+          spellCheck={false}
+          error={problem}
+          value={setup.tools}
+          onChange={event => onChange({ tools: event.currentTarget.value })}
+          classNames={{ input: styles.json ?? '' }}
+        />
+        {setup.tools.trim() === '' && (
+          <div>
+            <Button variant="default" onClick={() => onChange({ tools: exampleTools })}>
+              {texts.example}
+            </Button>
+          </div>
+        )}
+      </details>
+    </>
   )
-}
-
-/** Returns what is no number as it is. */
-function numberOf(text: string): number | string {
-  const number = Number(readAmount(text))
-  return Number.isNaN(number) ? text : number
 }
 
 const texts = {
@@ -66,4 +73,8 @@ const texts = {
   temperature: 'Temperature',
   topP: 'Top p',
   maxTokens: 'Most output tokens',
+  functions: 'Functions',
+  how: 'The model may call these. Nothing runs: the page shows the call, and you type what it returns.',
+  json: 'Functions as JSON',
+  example: 'Fill in an example',
 } as const

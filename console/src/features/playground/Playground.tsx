@@ -1,128 +1,135 @@
-import { Button, Checkbox, SegmentedControl, Select, Textarea } from '@mantine/core'
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Button, Checkbox, SegmentedControl, Select } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
 import { useSearch } from '@tanstack/react-router'
-import { useRef, useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
+import { fromGateway } from '../../api/gateway-link.ts'
 import { modelsQuery } from '../../api/queries.ts'
-import { readAgain } from '../../api/query-client.ts'
 import { Problem } from '../../api/request.ts'
-import { readAmount } from '../../format/typed-number.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { CodeBlock, CodeTabs } from '../../parts/CodeBlock.tsx'
 import { chatCode } from '../../parts/chat-code.ts'
 import { Page } from '../../parts/Page.tsx'
 import { ProblemBlock } from '../../parts/ProblemBlock.tsx'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
-import { ChatSettings, noChatInput, parametersOf } from './ChatSettings.tsx'
+import { ChatSettings } from './ChatSettings.tsx'
+import { bodyOf, type ChatSetup, noSetup, withShortImages } from './chat-setup.ts'
+import { ModelChoice } from './ModelChoice.tsx'
+import { PromptBox, sizeOf } from './PromptBox.tsx'
 import styles from './playground.module.css'
-import { withPlaygroundKey } from './playground-key.ts'
 import { readPlaygroundSearch, tiers } from './playground-search.ts'
 import { Quote } from './Quote.tsx'
-import { type ChatStart, streamChat } from './stream-chat.ts'
-import { type Message, Talk } from './Talk.tsx'
+import { readTools } from './read-tools.ts'
+import { Talk } from './Talk.tsx'
+import { userMessage, waitsForResults } from './talk.ts'
+import { useSavedTalk } from './use-saved-talk.ts'
+import { type Prompt, useTalk } from './use-talk.ts'
 
-/** Talks to a model like any program, and shows what each answer costs. The talk is lost with the tab. */
+/** Loads on demand. */
+const SavedTalks = lazy(fromGateway(async () => ({ default: (await import('./SavedTalks.tsx')).SavedTalks })))
+
+const noPrompt: Prompt = { text: '', images: [] }
+
+/**
+ * Talks to models like any program, and shows what each answer costs. Only the browser keeps talks: see `talkStore`.
+ */
 export function Playground() {
   const customerId = useCustomerId()
   const { mayKeys } = useRights()
-  const client = useQueryClient()
   const models = useQuery(modelsQuery(customerId))
   const [linked] = useState(readPlaygroundSearch(useSearch({ strict: false })))
-  const [model, setModel] = useState<string | null>(linked.model ?? null)
-  const [tier, setTier] = useState<string>(linked.tier ?? 'balanced')
-  const [isPrivate, setPrivate] = useState(false)
-  const [isTrusted, setTrusted] = useState(false)
-  const [maxCost, setMaxCost] = useState('')
-  const [input, setInput] = useState(noChatInput)
-  const [prompt, setPrompt] = useState(linked.prompt ?? '')
+  const [chosenSetup, setSetup] = useState<ChatSetup>({
+    ...noSetup,
+    tier: linked.tier ?? noSetup.tier,
+    models: linked.model === undefined ? [] : [{ slot: 0, model: linked.model }],
+  })
+  const [prompt, setPrompt] = useState<Prompt>({ ...noPrompt, text: linked.prompt ?? '' })
   // A link alone asks the gateway for nothing, not even for a quote.
   const [isTouched, setTouched] = useState(false)
-  const [messages, setMessages] = useState<readonly Message[]>([])
-  const [problem, setProblem] = useState<unknown>(null)
   const [shown, setShown] = useState('response')
-  const running = useRef<AbortController | null>(null)
-  const [isRunning, setRunning] = useState(false)
-  const chosen = model ?? models.data?.data.find(({ features }) => features.includes('chat'))?.id ?? 'auto'
-  const names = new Set(['auto', chosen, ...(models.data?.data.map(({ id }) => id) ?? [])])
-  const bodyOf = (talk: readonly Message[]) => ({
-    model: chosen,
-    messages: [
-      ...(input.system.trim() === '' ? [] : [{ role: 'system', content: input.system }]),
-      ...talk.map(({ role, content }) => ({ role, content })),
-    ],
-    ...parametersOf(input),
-    tier,
-    ...(isPrivate && { privacy_mode: true }),
-    ...(isTrusted && { trusted_only: true }),
-    ...(maxCost.trim() !== '' && { max_cost_usd: amountOf(maxCost) }),
+  const [isListing, setListing] = useState(false)
+  const talk = useTalk(customerId)
+  const { turns, isRunning } = talk
+
+  const offered = models.data?.data ?? []
+  const firstModel = offered.find(({ features }) => features.includes('chat'))?.id ?? 'auto'
+  const setup =
+    chosenSetup.models.length > 0 ? chosenSetup : { ...chosenSetup, models: [{ slot: 0, model: firstModel }] }
+  const change = (part: Partial<ChatSetup>) => setSetup({ ...setup, ...part })
+  const saved = useSavedTalk(customerId, { turns, setup, isRunning })
+  const bodies = setup.models.map(chosen => bodyOf(setup, chosen, turns, [userMessage(prompt.text, prompt.images)]))
+  const shownBody = withShortImages(bodies[0]!)
+  const withoutFeature = (feature: string) =>
+    setup.models.find(({ model }) => !offered.some(each => isMeant(each.id, model) && each.features.includes(feature)))
+
+  const refusal = refusalOf({
+    mayKeys,
+    hasWrongTools: readTools(setup.tools).problem !== null,
+    isWaiting: turns.at(-1)?.answers.some(waitsForResults) === true,
   })
-  const next = bodyOf([...messages, { role: 'user', content: prompt }])
+  const blind = withoutFeature('images')
+  const toolless = readTools(setup.tools).tools.length === 0 ? undefined : withoutFeature('tools')
 
   async function send() {
-    const talk: Message[] = [...messages, { role: 'user', content: prompt }]
-    const answer: Message = { role: 'assistant', content: '', model: chosen }
-    setMessages([...talk, answer])
-    setPrompt('')
-    setProblem(null)
-    setRunning(true)
+    const sent = prompt
+    setPrompt(noPrompt)
     setShown('response')
-    const startedMs = performance.now()
-    const abort = new AbortController()
-    running.current = abort
-    let text = ''
-    let start: ChatStart = { requestId: null, provider: null }
-    const show = (end?: Message['end']) => setMessages([...talk, { ...answer, content: text, ...(end && { end }) }])
-    const listener = {
-      signal: abort.signal,
-      onStart(begun: ChatStart) {
-        start = begun
-      },
-      onText(piece: string) {
-        text += piece
-        show()
-      },
-    }
-    try {
-      const end = await withPlaygroundKey(customerId, key => streamChat(key, bodyOf(talk), listener))
-      show({ ...end, elapsedMs: performance.now() - startedMs, isStopped: false })
-    } catch (error) {
-      if (abort.signal.aborted) {
-        show({ ...start, usage: null, elapsedMs: performance.now() - startedMs, isStopped: true })
-      } else {
-        setProblem(error)
-        // The prompt comes back, so that nothing is lost.
-        setMessages(messages)
-        setPrompt(prompt)
-      }
-    } finally {
-      setRunning(false)
-      for (const area of ['credits', 'usage', 'activity', 'keys', 'key-spend'])
-        void readAgain(client, { queryKey: [area] })
-    }
+    // The prompt comes back if no model answers, so that nothing is lost.
+    if (!(await talk.send(setup, sent))) setPrompt(sent)
+  }
+
+  function begin() {
+    talk.show([])
+    saved.begin()
   }
 
   return (
     <Page
       title="Playground"
       actions={
-        messages.length > 0 && (
-          <Button variant="default" disabled={isRunning} onClick={() => setMessages([])}>
-            New talk
+        <>
+          <Button variant="default" onClick={() => setListing(true)} disabled={isRunning}>
+            Talks
           </Button>
-        )
+          {turns.length > 0 && (
+            <Button variant="default" disabled={isRunning} onClick={begin}>
+              New talk
+            </Button>
+          )}
+        </>
       }
     >
       <section className={styles.choices} aria-label="Routing">
-        <Select label="Model" searchable data={[...names]} value={chosen} onChange={setModel} />
-        <Select label="Tier" data={[...tiers]} value={tier} onChange={value => setTier(value ?? 'balanced')} />
-        <AmountField label="Most it may cost, USD" placeholder="no limit" value={maxCost} onText={setMaxCost} />
-        <Checkbox label="Private" checked={isPrivate} onChange={event => setPrivate(event.currentTarget.checked)} />
+        <ModelChoice
+          chosen={setup.models}
+          ids={['auto', ...offered.map(({ id }) => id)]}
+          isFixed={isRunning}
+          onChange={chosen => change({ models: chosen })}
+        />
+        <Select
+          label="Tier"
+          data={[...tiers]}
+          value={setup.tier}
+          onChange={tier => change({ tier: tier ?? noSetup.tier })}
+        />
+        <AmountField
+          label="Most it may cost, USD"
+          placeholder="no limit"
+          value={setup.maxCost}
+          onText={maxCost => change({ maxCost })}
+        />
+        <Checkbox
+          label="Private"
+          checked={setup.isPrivate}
+          onChange={event => change({ isPrivate: event.currentTarget.checked })}
+        />
         <Checkbox
           label="Trusted hosters"
-          checked={isTrusted}
-          onChange={event => setTrusted(event.currentTarget.checked)}
+          checked={setup.isTrusted}
+          onChange={event => change({ isTrusted: event.currentTarget.checked })}
         />
       </section>
-      <ChatSettings input={input} onChange={setInput} />
+      <ChatSettings setup={setup} onChange={change} />
+      {toolless && <p className={styles.wrong}>{`${toolless.model} does not take functions.`}</p>}
       <div>
         <SegmentedControl
           aria-label="View"
@@ -135,54 +142,79 @@ export function Playground() {
           onChange={setShown}
         />
       </div>
-      {shown === 'request' && <CodeBlock code={JSON.stringify(next, null, 2)} what="the request" />}
-      {shown === 'code' && <CodeTabs examples={chatCode(next)} />}
-      {shown === 'response' && <Talk customerId={customerId} messages={messages} isRunning={isRunning} />}
-      {problem !== null && <ProblemBlock error={problem instanceof Problem ? problem : new Error(String(problem))} />}
-      <form
-        className={styles.prompt}
-        onFocus={() => setTouched(true)}
-        onSubmit={event => {
-          event.preventDefault()
-          if (!isRunning && prompt.trim() !== '') void send()
-        }}
-      >
-        <Textarea
-          label="Prompt"
-          description={
-            linked.prompt !== undefined && prompt === linked.prompt
-              ? 'A link filled this in. Read it before you send it.'
-              : undefined
-          }
-          minRows={2}
-          maxRows={12}
-          value={prompt}
-          onChange={event => setPrompt(event.currentTarget.value)}
-          onKeyDown={event => {
-            if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit()
-          }}
+      {shown === 'request' && <CodeBlock code={JSON.stringify(shownBody, null, 2)} what="the request" />}
+      {shown === 'code' && <CodeTabs examples={chatCode(shownBody)} />}
+      {shown === 'response' && (
+        <Talk
+          customerId={customerId}
+          turns={turns}
+          isRunning={isRunning}
+          onResults={(answer, results) => void talk.goOn(setup, answer, results)}
         />
-        {isRunning ? (
-          <Button variant="default" onClick={() => running.current?.abort()}>
-            Stop
-          </Button>
-        ) : (
-          <Button
-            type="submit"
-            disabled={!mayKeys || prompt.trim() === ''}
-            title={mayKeys ? 'Ctrl+Enter' : 'Only owners and developers of this customer may use the playground.'}
-          >
-            Send
-          </Button>
+      )}
+      {talk.problem !== null && (
+        <ProblemBlock error={talk.problem instanceof Problem ? talk.problem : new Error(String(talk.problem))} />
+      )}
+      {saved.problem !== null && <p className={styles.wrong}>{saved.problem}</p>}
+      <PromptBox
+        prompt={prompt}
+        sentImageCharacters={sizeOf(turns.flatMap(({ images }) => images))}
+        hint={
+          linked.prompt !== undefined && prompt.text === linked.prompt
+            ? 'A link filled this in. Read it before you send it.'
+            : undefined
+        }
+        imageRefusal={blind === undefined ? null : `${blind.model} takes no images.`}
+        refusal={refusal}
+        isRunning={isRunning}
+        onChange={setPrompt}
+        onSend={() => void send()}
+        onStop={talk.stop}
+        onTouch={() => setTouched(true)}
+      >
+        {setup.models.map(({ slot, model }, index) => (
+          <Quote
+            key={slot}
+            customerId={customerId}
+            model={setup.models.length > 1 ? model : null}
+            body={mayKeys && isTouched && prompt.text.trim() !== '' ? bodies[index]! : null}
+          />
+        ))}
+      </PromptBox>
+      <Suspense>
+        {isListing && (
+          <SavedTalks
+            owner={saved.owner}
+            openId={saved.id}
+            onOpen={opened => {
+              talk.show(opened.turns)
+              saved.begin(opened.id)
+              setSetup(opened.setup)
+            }}
+            onDelete={begin}
+            onClose={() => setListing(false)}
+          />
         )}
-        <Quote customerId={customerId} body={mayKeys && isTouched && prompt.trim() !== '' ? next : null} />
-      </form>
+      </Suspense>
     </Page>
   )
 }
 
-/** Returns what is no amount as it is, so that the gateway refuses it in its own words. */
-function amountOf(text: string): number | string {
-  const usd = Number(readAmount(text))
-  return Number.isNaN(usd) ? text : usd
+/** Routing chooses among all models for `auto`. */
+function isMeant(id: string, model: string): boolean {
+  return model === 'auto' || id === model
+}
+
+function refusalOf({
+  mayKeys,
+  hasWrongTools,
+  isWaiting,
+}: {
+  mayKeys: boolean
+  hasWrongTools: boolean
+  isWaiting: boolean
+}): string | null {
+  if (!mayKeys) return 'Only owners and developers of this customer may use the playground.'
+  if (hasWrongTools) return 'The functions have a mistake.'
+  return isWaiting ? 'The model waits for the results of its calls.' : null
 }

@@ -1,54 +1,117 @@
 import { lazy, Suspense } from 'react'
 import { fromGateway } from '../../api/gateway-link.ts'
 import { Panel } from '../../parts/Panel.tsx'
-import { AnswerEnd, type AnswerFacts } from './AnswerEnd.tsx'
+import { ProblemBlock } from '../../parts/ProblemBlock.tsx'
+import { AnswerEnd } from './AnswerEnd.tsx'
 import styles from './playground.module.css'
+import { ToolCalls } from './ToolCalls.tsx'
+import { type Answer, type Step, type Turn, waitsForResults } from './talk.ts'
 
 /** Loads with the first answer. */
 const AnswerText = lazy(fromGateway(async () => ({ default: (await import('./AnswerText.tsx')).AnswerText })))
 
-export interface Message {
-  readonly role: 'user' | 'assistant'
-  readonly content: string
-  /** Of an answer: the model that was asked. */
-  readonly model?: string
-  /** Of an answer that has ended. */
-  readonly end?: AnswerFacts
-}
-
-/** The messages of a talk, with what each answer cost. */
+/** The messages of a talk, with what each answer cost. Several models answer side by side. */
 export function Talk({
   customerId,
-  messages,
+  turns,
   isRunning,
+  onResults,
 }: {
   customerId: string
-  messages: readonly Message[]
+  turns: readonly Turn[]
   isRunning: boolean
+  onResults: (answer: Answer, results: readonly string[]) => void
 }) {
   return (
     <Panel>
       <div className={styles.talk} aria-live="polite" aria-busy={isRunning}>
-        {messages.length === 0 && (
+        {turns.length === 0 && (
           <p className={styles.hint}>
             What you send here is charged like any request. It uses a key of its own, which stops after 12 hours and
             spends at most 1 USD a day.
           </p>
         )}
-        {messages.map(({ role, content, model, end }, index) => (
-          <article key={index} className={styles.message} data-role={role}>
-            <h3>{role === 'user' ? 'You' : model}</h3>
-            {role === 'user' ? (
-              <p className={styles.plain}>{content}</p>
-            ) : (
-              <Suspense fallback={<p className={styles.plain}>{content}</p>}>
-                <AnswerText text={content} />
-              </Suspense>
-            )}
-            {end && <AnswerEnd customerId={customerId} end={end} />}
-          </article>
+        {turns.map(({ prompt, images, answers }, index) => (
+          <div key={index} className={styles.turn}>
+            <article className={styles.message}>
+              <h3>You</h3>
+              {prompt !== '' && <p className={styles.plain}>{prompt}</p>}
+              <Images urls={images} />
+            </article>
+            <div className={styles.answers} data-count={answers.length}>
+              {answers.map(answer => (
+                <article key={answer.slot} className={styles.message}>
+                  <h3>{answer.model}</h3>
+                  {answer.steps.map((step, at) => (
+                    <ShownStep
+                      key={at}
+                      customerId={customerId}
+                      step={step}
+                      isWaiting={
+                        !isRunning &&
+                        index === turns.length - 1 &&
+                        at === answer.steps.length - 1 &&
+                        waitsForResults(answer)
+                      }
+                      onResults={results => onResults(answer, results)}
+                    />
+                  ))}
+                </article>
+              ))}
+            </div>
+          </div>
         ))}
       </div>
     </Panel>
+  )
+}
+
+function ShownStep({
+  customerId,
+  step: { text, reasoning, calls, results, end, problem },
+  isWaiting,
+  onResults,
+}: {
+  customerId: string
+  step: Step
+  isWaiting: boolean
+  onResults: (results: readonly string[]) => void
+}) {
+  return (
+    <>
+      {reasoning !== '' && (
+        <details className={styles.reasoning}>
+          <summary>Reasoning</summary>
+          <p className={styles.plain}>{reasoning}</p>
+        </details>
+      )}
+      {text !== '' && (
+        <Suspense fallback={<p className={styles.plain}>{text}</p>}>
+          <AnswerText text={text} />
+        </Suspense>
+      )}
+      {calls.length > 0 && <ToolCalls calls={calls} results={results} isWaiting={isWaiting} onResults={onResults} />}
+      {problem && <ProblemBlock error={problem} />}
+      {end && <AnswerEnd customerId={customerId} end={end} />}
+    </>
+  )
+}
+
+/** They are data: URLs, which no server sees. */
+export function Images({ urls, onRemove }: { urls: readonly string[]; onRemove?: (index: number) => void }) {
+  if (urls.length === 0) return null
+  return (
+    <ul className={styles.images} aria-label="Images">
+      {urls.map((url, index) => (
+        <li key={index}>
+          <img src={url} alt={`Attached, number ${index + 1}`} />
+          {onRemove && (
+            <button type="button" aria-label={`Remove image ${index + 1}`} onClick={() => onRemove(index)}>
+              ×
+            </button>
+          )}
+        </li>
+      ))}
+    </ul>
   )
 }

@@ -10,11 +10,13 @@ const made = new Map<string, Promise<string>>()
  */
 export async function withPlaygroundKey<T>(customerId: string, use: (key: string) => Promise<T>): Promise<T> {
   const isMadeBefore = made.has(customerId)
+  const making = keyOf(customerId)
   try {
-    return await use(await keyOf(customerId))
+    return await use(await making)
   } catch (error) {
     if (!isMadeBefore || !(error instanceof Problem) || error.status !== 401) throw error
-    made.delete(customerId)
+    // Another request may have made the new one already: a second would end it.
+    if (made.get(customerId) === making) made.delete(customerId)
     return await use(await keyOf(customerId))
   }
 }

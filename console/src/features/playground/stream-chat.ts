@@ -1,6 +1,7 @@
 import { Problem, problemOf } from '../../api/request.ts'
 
 export interface ChatUsage {
+  readonly completion_tokens: number
   readonly total_tokens: number
   readonly cost_usd: number
 }
@@ -15,8 +16,22 @@ export interface ChatEnd extends ChatStart {
   readonly usage: ChatUsage | null
 }
 
+/** What has arrived of an answer. */
+export interface ChatContent {
+  readonly text: string
+  readonly reasoning: string
+  readonly calls: readonly ToolCall[]
+}
+
+export interface ToolCall {
+  readonly id: string
+  readonly name: string
+  /** JSON, if the model keeps to the rules. */
+  readonly arguments: string
+}
+
 /**
- * Sends a chat request. Calls `onStart` when the answer begins, and `onText` with each piece of it.
+ * Sends a chat request. Calls `onStart` when the answer begins, and `onContent` with all of it after each piece.
  *
  * @param key an API key, as any program has
  * @throws Problem
@@ -24,7 +39,7 @@ export interface ChatEnd extends ChatStart {
 export async function streamChat(
   key: string,
   body: object,
-  { signal, onStart, onText }: ChatListener,
+  { signal, onStart, onContent }: ChatListener,
 ): Promise<ChatEnd> {
   const response = await fetch('/v1/chat/completions', {
     method: 'POST',
@@ -37,6 +52,7 @@ export async function streamChat(
   const provider = response.headers.get('x-switchyard-provider')
   onStart({ requestId, provider })
   let usage: ChatUsage | null = null
+  let content: ChatContent = { text: '', reasoning: '', calls: [] }
   for await (const data of eventsOf(response.body)) {
     if (data === '[DONE]') break
     const chunk = JSON.parse(data) as ChatChunk
@@ -44,8 +60,9 @@ export async function streamChat(
       throw new Problem(chunk.error.message, { status: 200, code: chunk.error.code ?? 'stream_interrupted', requestId })
     }
     usage = chunk.usage ?? usage
-    const text = chunk.choices?.[0]?.delta?.content
-    if (text) onText(text)
+    const next = withDelta(content, chunk.choices?.[0]?.delta ?? {})
+    if (next !== content) onContent(next)
+    content = next
   }
   return { requestId, provider, usage }
 }
@@ -53,13 +70,39 @@ export async function streamChat(
 export interface ChatListener {
   readonly signal: AbortSignal
   readonly onStart: (start: ChatStart) => void
-  readonly onText: (text: string) => void
+  readonly onContent: (content: ChatContent) => void
 }
 
 interface ChatChunk {
-  readonly choices?: readonly { readonly delta?: { readonly content?: string | null } }[]
+  readonly choices?: readonly { readonly delta?: ChatDelta }[]
   readonly usage?: ChatUsage | null
   readonly error?: { readonly message: string; readonly code?: string }
+}
+
+interface ChatDelta {
+  readonly content?: string | null
+  readonly reasoning_content?: string | null
+  readonly tool_calls?: readonly {
+    readonly index: number
+    readonly id?: string
+    readonly function?: { readonly name?: string; readonly arguments?: string }
+  }[]
+}
+
+/** Adds a piece. Returns the same object if the piece is empty. */
+function withDelta(before: ChatContent, delta: ChatDelta): ChatContent {
+  const { content, reasoning_content: reasoning, tool_calls: pieces = [] } = delta
+  if (!content && !reasoning && pieces.length === 0) return before
+  const calls = [...before.calls]
+  for (const { index, id, function: called } of pieces) {
+    const call = calls[index] ?? { id: id ?? `call_${index}`, name: '', arguments: '' }
+    calls[index] = {
+      ...call,
+      name: call.name + (called?.name ?? ''),
+      arguments: call.arguments + (called?.arguments ?? ''),
+    }
+  }
+  return { text: before.text + (content ?? ''), reasoning: before.reasoning + (reasoning ?? ''), calls }
 }
 
 /** Yields the data of server-sent events. Each event of the gateway has one line of data. */
