@@ -17,6 +17,7 @@ import { initCommand } from './init.ts'
 import { journalCommands } from './journal.ts'
 import { keyCommands } from './key.ts'
 import { ledgerCommands } from './ledger.ts'
+import { migrateCommand } from './migrate.ts'
 import { modelCommands } from './model.ts'
 import { operatorCommands } from './operator.ts'
 import { paymentCommands } from './payments.ts'
@@ -43,6 +44,7 @@ export function createProgram(): Command {
   const commands = [
     startCommand(),
     initCommand(),
+    migrateCommand(),
     customerCommands(),
     operatorCommands(),
     personCommands(),

@@ -1,6 +1,6 @@
 import { userInfo } from 'node:os'
 import { grantGatewayRights } from '../base/db/gateway-role.ts'
-import { migrate, pendingMigrations, sqlDir } from '../base/db/migrate.ts'
+import { type Applied, migrate, pendingMigrations, sqlDir } from '../base/db/migrate.ts'
 import { openDatabase } from '../base/db/open-database.ts'
 import { createPool, type Pool } from '../base/db/pool.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
@@ -19,11 +19,13 @@ import { Failure } from './failure.ts'
  *
  * @param mayCreate whether to create a missing embedded PostgreSQL. Without it a missing one is a Failure,
  * because it usually means the wrong directory.
+ * @param mayServe whether servers of an older version may go on. Changed tables are refused even so, by `migrate`; new functions
+ * alone are not.
  */
 export async function withDatabase<T>(
   { config, output, useSettings }: Session,
-  work: (pool: Pool) => Promise<T>,
-  { mayCreate = false } = {},
+  work: (pool: Pool, applied: Applied) => Promise<T>,
+  { mayCreate = false, mayServe = false } = {},
 ): Promise<T> {
   if (!mayCreate && !hasDatabase(config)) throw noDatabase(config)
   const database = await openDatabase({
@@ -43,14 +45,14 @@ export async function withDatabase<T>(
       osUser: osUser(),
     })
     try {
-      await requireNoOlderServer(pool)
+      if (!mayServe) await requireNoOlderServer(pool)
       const onWait = () => output.note('Waiting for another process that is migrating the database')
       const applied = await migrate(database.owner, sqlDir, onWait)
       // Commands use the owner. Only new tables and functions need rights, so that a gateway can use them at once.
       if (applied.length > 0) await grantGatewayRights(database)
       for (const name of applied) output.note(`Applied ${name}`)
       if (useSettings !== undefined) useSettings(await readManaged(pool, config, output))
-      return await work(pool)
+      return await work(pool, applied)
     } finally {
       await pool.end()
     }

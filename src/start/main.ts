@@ -17,7 +17,7 @@ export function main(config: Config, readAgain: () => Config): Promise<void> {
   return runUntilStopped(config, context => run(config, readAgain, context))
 }
 
-async function run(config: Config, readAgain: () => Config, { log, stop, onReload }: RunContext): Promise<void> {
+async function run(config: Config, readAgain: () => Config, { log, stop, onReload, ready }: RunContext): Promise<void> {
   // Disposed in the reverse order of the start.
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, 1)
@@ -45,6 +45,7 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.force }))
   started.defer(announceAddress(config, port, log))
   if (!stop.isRequested) await announce({ config, owner, masterKey, port, findings })
+  if (!stop.isRequested) ready()
 
   await stop.requested
   app.announceClose()

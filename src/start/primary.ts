@@ -20,7 +20,7 @@ export function primary(config: Config, readAgain: () => Config): Promise<void> 
   return runUntilStopped(config, context => run(config, readAgain, context))
 }
 
-async function run(config: Config, readAgain: () => Config, { log, stop, onReload }: RunContext): Promise<void> {
+async function run(config: Config, readAgain: () => Config, { log, stop, onReload, ready }: RunContext): Promise<void> {
   // Disposed in the reverse order of the start.
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, config.server.workers)
@@ -76,6 +76,7 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
   stop.serving()
   started.defer(announceAddress(config, port, log))
   if (!stop.isRequested) await announce({ config, owner, masterKey, port, findings })
+  if (!stop.isRequested) ready()
 
   await Promise.race([stop.requested, workers.broken])
   workers.announceClose()

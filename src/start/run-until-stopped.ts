@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { isDatabaseAway } from '../base/db/database-fault.ts'
 import { createLog } from '../base/runtime/create-log.ts'
 import type { Config } from './config/config.ts'
+import { serviceManager } from './service-manager.ts'
 import { type ShutdownSignals, shutdownSignals } from './shutdown-signals.ts'
 
 export interface RunContext {
@@ -9,6 +10,8 @@ export interface RunContext {
   readonly stop: ShutdownSignals
   /** From now on, SIGHUP calls this. */
   onReload(reload: () => Promise<unknown>): void
+  /** The start is complete. */
+  ready(): void
 }
 
 /**
@@ -24,11 +27,16 @@ export async function runUntilStopped(
   const log = createLog(config.log, isDatabaseAway)
   // A closed terminal sends it too, which changes nothing.
   let reload: (() => Promise<unknown>) | undefined
+  const manager = serviceManager(log)
   process.on('SIGHUP', () => {
-    if (reload === undefined) log.warn('SIGHUP is ignored until the start is complete')
-    else reload().catch(error => log.error({ err: error }, 'SIGHUP: the configuration was not read'))
+    if (reload === undefined) return log.warn('SIGHUP is ignored until the start is complete')
+    manager.reloading()
+    reload()
+      .catch(error => log.error({ err: error }, 'SIGHUP: the configuration was not read'))
+      .finally(() => manager.ready())
   })
   stop.requested.then(() => {
+    manager.stopping()
     if (!stop.isDelayed) return
     log.info(
       `/readyz is 503, and requests are served for ${drainDelaySeconds} s; a further signal begins the drain now`,
@@ -45,6 +53,7 @@ export async function runUntilStopped(
     onReload(listener) {
       reload = listener
     },
+    ready: manager.ready,
   })
   log.info('stopped')
 }

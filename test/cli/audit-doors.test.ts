@@ -46,6 +46,7 @@ const exempt: Readonly<Record<string, string>> = {
   host: 'runs on the machine of a hoster',
   start: 'runs the gateway',
   init: 'makes the database',
+  migrate: 'does what a start does',
   restore: 'makes the database, with the log of the backup',
   'usage archive': 'usage-archive has the entry',
   import: 'makes the books of a new database, and notes them in the ledger',

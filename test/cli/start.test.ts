@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -130,4 +130,73 @@ test.each(['1', '2'])('commands know the port that the server got at its start; 
   gateway.signal('SIGTERM')
   expect(await gateway.ended).toBe(0)
   expect(await portCheck()).toMatchObject({ detail: 'the system chooses a free port at the start' })
+})
+
+// Node has no datagram sockets between processes, so a program of systemd sends the messages. This one writes them to a file.
+test.each(['1', '2'])('systemd hears of each step; workers: %s', async workers => {
+  await using undo = new AsyncDisposableStack()
+  const directory = await emptyDirectory(undo)
+  const unused = await createTestDatabase()
+  undo.defer(() => unused.drop())
+  const messages = join(directory, 'messages')
+  await writeFile(join(directory, 'systemd-notify'), `#!/bin/sh\necho "$*" >>"${messages}"\n`, { mode: 0o755 })
+  await writeFile(join(directory, 'switchyard.yaml'), 'detect: { enabled: false }\ndemo: { enabled: false }\n')
+  const gateway = await startGatewayProcess({
+    directory,
+    args: ['--workers', workers],
+    env: {
+      PATH: `${directory}:${process.env.PATH}`,
+      DATABASE_URL: databaseUrl(unused.connection),
+      NOTIFY_SOCKET: '/run/systemd/notify',
+      WATCHDOG_USEC: '100000',
+    },
+  })
+  undo.defer(async () => void (await gateway.stop()))
+  const heard = async () => (await readFile(messages, 'utf8').catch(() => '')).split('\n').map(line => line.split(' ')[0])
+  await expect.poll(heard, { timeout: 30_000 }).toContain('WATCHDOG=1')
+  expect((await heard())[0]).toBe('READY=1')
+  gateway.signal('SIGHUP')
+  const readies = async () => (await heard()).filter(line => line === 'READY=1').length
+  await expect.poll(readies, { timeout: 30_000 }).toBe(2)
+  expect(await heard()).toContain('RELOADING=1')
+  expect(await heard()).not.toContain('STOPPING=1')
+  gateway.signal('SIGINT')
+  expect(await gateway.ended).toBe(0)
+  await expect.poll(heard, { timeout: 30_000 }).toContain('STOPPING=1')
+})
+
+test('a gateway without systemd-notify serves, and says so once', async () => {
+  await using undo = new AsyncDisposableStack()
+  const directory = await emptyDirectory(undo)
+  const unused = await createTestDatabase()
+  undo.defer(() => unused.drop())
+  await writeFile(join(directory, 'switchyard.yaml'), 'detect: { enabled: false }\ndemo: { enabled: false }\n')
+  const env = { DATABASE_URL: databaseUrl(unused.connection), NOTIFY_SOCKET: '/run/systemd/notify', WATCHDOG_USEC: '50000' }
+  await writeFile(join(directory, 'systemd-notify'), '#!/bin/sh\nexit 1\n', { mode: 0o755 })
+  const gateway = await startGatewayProcess({ directory, env: { ...env, PATH: `${directory}:${process.env.PATH}` } })
+  undo.defer(async () => void (await gateway.stop()))
+  await gateway.logged(({ msg }) => msg.startsWith('systemd was not told'))
+  expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200)
+  expect(await gateway.stop()).toBe(0)
+  expect(gateway.log.filter(({ msg }) => msg.startsWith('systemd was not told'))).toHaveLength(1)
+})
+
+test('migrate brings a database to this version and starts nothing', async () => {
+  await using undo = new AsyncDisposableStack()
+  const directory = await emptyDirectory(undo)
+  const empty = await createTestDatabase()
+  undo.defer(() => empty.drop())
+  await empty.pool.query('DROP SCHEMA public CASCADE')
+  await empty.pool.query('CREATE SCHEMA public')
+  const env = { DATABASE_URL: databaseUrl(empty.connection), SWITCHYARD_DATA: directory }
+  const first = await runCli(['migrate', '--json'], { cwd: directory, env })
+  expect(first.code).toBe(0)
+  expect(JSON.parse(first.stdout).applied).toEqual(
+    expect.arrayContaining(['0001_tables.sql', 'the functions of this version']),
+  )
+  expect(await runCli(['migrate', '--json'], { cwd: directory, env })).toMatchObject({
+    code: 0,
+    stdout: '{"applied":[]}\n',
+  })
+  expect((await empty.pool.query('SELECT count(*)::int AS customers FROM customer')).rows).toEqual([{ customers: 0 }])
 })

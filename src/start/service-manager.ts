@@ -1,0 +1,49 @@
+import { execFile } from 'node:child_process'
+import type { Logger } from 'pino'
+
+/** Tells systemd what the gateway does. Each call returns at once; one that fails leaves a warning, the first time. */
+export interface ServiceManager {
+  /** The gateway serves, or has read its configuration again. From the first call on, systemd hears that it is alive. */
+  ready(): void
+  reloading(): void
+  stopping(): void
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/**
+ * Returns the service manager that started this process, or one that does nothing: systemd sets NOTIFY_SOCKET for units of
+ * `Type=notify`, and WATCHDOG_USEC with `WatchdogSec=`. Node has no sockets of datagrams between processes, so each message
+ * goes through the program `systemd-notify`, which belongs to systemd; the unit needs `NotifyAccess=all`, because that
+ * is another process.
+ *
+ * Source: sd_notify(3), https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html
+ */
+export function serviceManager(log: Logger, environment: Environment = process.env): ServiceManager {
+  if (environment.NOTIFY_SOCKET === undefined) return { ready() {}, reloading() {}, stopping() {} }
+  let hasFailed = false
+  let watchdog: NodeJS.Timeout | undefined
+  const send = (...assignments: readonly string[]) =>
+    execFile('systemd-notify', assignments, { timeout: SEND_MS_MAX }, error => {
+      if (error === null || hasFailed) return
+      hasFailed = true
+      log.warn({ err: error }, 'systemd was not told what the gateway does: `systemd-notify` failed')
+    })
+  return {
+    ready() {
+      send('READY=1')
+      const watchdogUs = Number(environment.WATCHDOG_USEC)
+      if (!(watchdogUs > 0)) return
+      // Half of what systemd waits for, as sd_watchdog_enabled(3) recommends.
+      watchdog ??= setInterval(() => send('WATCHDOG=1'), watchdogUs / 2_000).unref()
+    },
+    reloading() {
+      send('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1_000n}`)
+    },
+    stopping() {
+      send('STOPPING=1')
+    },
+  }
+}
+
+const SEND_MS_MAX = 5_000
