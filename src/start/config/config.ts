@@ -27,6 +27,7 @@ import {
   environmentSchema,
   type FileSettings,
 } from './schema.ts'
+import { type Environment, variablesIn, withSecretSources } from './secret-sources.ts'
 
 /** The whole configuration, read once and deeply frozen. */
 export interface Config {
@@ -226,7 +227,7 @@ export interface Config {
 }
 
 export interface ConfigSource {
-  readonly env: Readonly<Record<string, string | undefined>>
+  readonly env: Environment
   /** The base of relative paths. */
   readonly cwd: string
   /** Overrides SWITCHYARD_CONFIG. The file must exist. */
@@ -257,17 +258,21 @@ export function hostKeyOfEnvironment(env: NodeJS.ProcessEnv = process.env): stri
 /**
  * Reads the environment and `switchyard.yaml`. HOST, PORT, METRICS_HOST, METRICS_PORT, SMTP_PASSWORD, LOG_LEVEL and
  * LOG_FORMAT override
- * the file.
+ * the file. Each variable can be in a file or come from a command: see `withSecretSources`.
  * Throws ConfigError with every problem found.
  */
 export function loadConfig(source: Partial<ConfigSource> = {}): Config {
-  const { env = process.env, cwd = process.cwd(), file } = source
+  const { cwd = process.cwd(), file } = source
+  const given = source.env ?? process.env
   const problems: ConfigProblem[] = []
+  const path = file ?? environmentSchema.shape.SWITCHYARD_CONFIG.safeParse(given.SWITCHYARD_CONFIG || undefined).data
+  const isNamed = file !== undefined || isSet(given, 'SWITCHYARD_CONFIG')
+  const text = path === undefined ? undefined : readFileText(resolve(cwd, path), isNamed, problems)
+  const names = new Set([...Object.keys(environmentSchema.shape), ...cloudKeyNames, ...variablesIn(text ?? '')])
+  const env = withSecretSources(given, names, problems)
   const variables = environmentOf(env, problems)
-  const environment = variables && { ...variables, PORT: source.port ?? variables.PORT }
-  const path = file ?? environmentSchema.shape.SWITCHYARD_CONFIG.safeParse(env.SWITCHYARD_CONFIG || undefined).data
   if (path === undefined) throw new ConfigError(problems)
-  const text = readFileText(resolve(cwd, path), file !== undefined || isSet(env, 'SWITCHYARD_CONFIG'), problems)
+  const environment = variables && { ...variables, PORT: source.port ?? variables.PORT }
   const settings = readSettings(text ?? '', normalize(path), env, problems)
   const auto = settings && autoSettings(settings.routing.auto, cwd, problems)
   const canariesFile = settings?.trust.canaries_file
@@ -438,7 +443,7 @@ function portProblems(
 
 /** Parses the environment. Returns undefined and adds to `problems` when it is invalid. */
 function environmentOf(
-  env: ConfigSource['env'],
+  env: Environment,
   problems: ConfigProblem[],
 ): z.output<typeof environmentSchema> | undefined {
   const variables = Object.fromEntries(
@@ -452,7 +457,7 @@ function environmentOf(
 }
 
 /** Whether a variable is set. An empty one, as in `PORT= npm start`, is not. */
-function isSet(env: ConfigSource['env'], name: string): boolean {
+function isSet(env: Environment, name: string): boolean {
   return env[name] !== undefined && env[name] !== ''
 }
 

@@ -8,6 +8,7 @@ import { configuredOffers } from './configured-offers.ts'
 import { managedPartOf } from './managed-settings.ts'
 import { readSettings } from './read-settings.ts'
 import { type ConfigProblem, readYaml, withPlainNumbers } from './read-yaml.ts'
+import { type Environment, variablesIn, withSecretSources } from './secret-sources.ts'
 
 /**
  * Turns an entry of `endpoints`, given as JSON, into offers as if switchyard.yaml had it; none if it is not enabled. Variables of the
@@ -51,9 +52,10 @@ export interface ManagedFile extends ReturnType<typeof managedPartOf> {
 export function readManagedFile(
   text: string,
   where: string,
-  env: Readonly<Record<string, string | undefined>> = process.env,
+  given: Environment = process.env,
 ): ManagedFile {
   const problems: ConfigProblem[] = []
+  const env = withSecretSources(given, variablesIn(text), problems)
   readSettings(text, where, env, problems)
   if (problems.length > 0) throw new ConfigError(problems)
   const written = withPlainNumbers(readYaml(text, where, env).value ?? {}) as JsonObject

@@ -37,7 +37,7 @@ const blanksWithin = /^\S(.*\S)?$/
 
 /**
  * The environment variables. `loadConfig` reads no others, apart from `cloudKeyNames` and ${NAME} in the
- * file.
+ * file, and what `withSecretSources` reads in place of each.
  */
 export const environmentSchema = z.object({
   HOST: text().optional(),

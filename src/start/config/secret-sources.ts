@@ -1,0 +1,75 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { systemErrorText } from '../../base/runtime/error-message.ts'
+import type { ConfigProblem } from './read-yaml.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/**
+ * Returns the environment with each of `names` that it gives by `NAME_FILE`, the path of a file with the value, or by `NAME_COMMAND`, a line
+ * for sh that prints it. Blanks and line breaks at the end are not part of a value. Adds to `problems` what cannot be read, and names that are
+ * given twice.
+ *
+ * A file is read at each call. A command runs once in the life of the process, since it may take seconds, in which nothing else runs.
+ */
+export function withSecretSources(env: Environment, names: Iterable<string>, problems: ConfigProblem[]): Environment {
+  const found: Record<string, string> = {}
+  for (const name of names) {
+    const [given, ...more] = [name, `${name}_FILE`, `${name}_COMMAND`].filter(each => env[each])
+    if (given === undefined || (given === name && more.length === 0)) continue
+    const problem = (message: string) => problems.push({ where: 'environment', line: null, key: given, message })
+    if (more.length > 0) problem(`is set, and so is ${more.join(' and ')}; set one of them`)
+    else if (given.endsWith('_FILE')) found[name] = readSecretFile(env[given]!, problem)
+    else found[name] = runSecretCommand(env[given]!, problem)
+  }
+  return { ...env, ...found }
+}
+
+/** Returns the names of the variables in the text of a configuration file. */
+export function variablesIn(text: string): string[] {
+  return [...text.matchAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)/g)].map(([, name]) => name!)
+}
+
+function readSecretFile(path: string, problem: (message: string) => void): string {
+  try {
+    const value = readFileSync(path, 'utf8').trimEnd()
+    if (value === '') problem(`names ${path}, which is empty`)
+    return value
+  } catch (error) {
+    problem(`names ${path}, which cannot be read: ${systemErrorText(error)}`)
+    return ''
+  }
+}
+
+const valuesByCommand = new Map<string, string>()
+
+function runSecretCommand(line: string, problem: (message: string) => void): string {
+  const known = valuesByCommand.get(line)
+  if (known !== undefined) return known
+  try {
+    const value = execFileSync('sh', ['-c', line], { ...COMMAND_OPTIONS }).trimEnd()
+    if (value === '') problem('runs a command that printed nothing')
+    else valuesByCommand.set(line, value)
+    return value
+  } catch (error) {
+    problem(`runs a command that failed: ${whyItFailed(error as CommandError)}`)
+    return ''
+  }
+}
+
+/** What execFileSync throws. Its message has the whole command, which may have a token. */
+interface CommandError {
+  readonly code?: string
+  readonly status: number | null
+  readonly signal: string | null
+  readonly stderr?: string
+}
+
+function whyItFailed({ code, status, signal, stderr = '' }: CommandError): string {
+  if (code === 'ETIMEDOUT') return `it took longer than ${COMMAND_OPTIONS.timeout / 1000} s`
+  const said = stderr.trim().split('\n')[0]
+  const how = signal === null ? `exit code ${status}` : `ended by ${signal}`
+  return said === '' ? how : `${how}: ${said}`
+}
+
+const COMMAND_OPTIONS = { encoding: 'utf8', timeout: 30_000, stdio: ['ignore', 'pipe', 'pipe'] } as const
