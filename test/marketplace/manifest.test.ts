@@ -94,6 +94,23 @@ test('prices change once in ten minutes, and the wait is in Retry-After', async 
   expect(await priced()).toEqual([[3, 800_000, 2_000_000]])
 })
 
+// Went wrong: an open page that changed the region sent the prices of when it was opened, and undid a change made meanwhile.
+test('a change of another version than the latest is refused', async () => {
+  const putAt = (version: number | string, prompt: string) =>
+    hosterRequest(app, key, `hoster/manifest?version=${version}`, {
+      method: 'PUT',
+      body: { models: [modelAt(prompt, '0.000002')] },
+    })
+  expect((await stored(putAt(0, '0.0000009'))).version).toBe(1)
+  offsetMs = 10 * MINUTE_MS
+  for (const late of [0, 2])
+    expect(await readError(await putAt(late, '0.000001'))).toMatchObject({ status: 409, code: 'changed_meanwhile' })
+  expect(await readError(await putAt('two', '0.000001'))).toMatchObject({ status: 400, param: 'version' })
+  expect(await priced()).toEqual([[2, 900_000, 2_000_000]])
+  expect((await stored(putAt(1, '0.0000008'))).version).toBe(2)
+  expect(await priced()).toEqual([[3, 800_000, 2_000_000]])
+})
+
 test('requests beyond max_concurrent go to another hoster, and a change of it counts at once', async () => {
   const price = { inputPicoPerToken: 9_000_000n, outputPicoPerToken: 9_000_000n }
   const expensive = await app.hoster({

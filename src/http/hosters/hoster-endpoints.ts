@@ -3,7 +3,7 @@ import type { z } from 'zod'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { StateActor } from '../../market/marketplace/change-hoster-state.ts'
 import type { HosterService } from '../../market/marketplace/hoster-service.ts'
-import { manifest, parseManifest, storedManifest } from '../../wire/api/hoster-manifest.ts'
+import { manifest, manifestQuery, parseManifest, storedManifest } from '../../wire/api/hoster-manifest.ts'
 import { verification } from '../../wire/api/hoster-verification.ts'
 import { ownHoster, parseServer, parseStateRequest, serverRequest, stateRequest } from '../../wire/api/hosters.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
@@ -110,13 +110,15 @@ export function hosterEndpoints(deps: HosterEndpointDeps): Endpoint[] {
         summary: 'Replace the manifest',
         description:
           'Sets the models and their prices. Running requests keep their price. A price that rises by more than `hosters.price_rise_percent` waits for its notice.',
+        query: manifestQuery,
         body: manifest,
-        errors: ['hoster_state_refused', 'price_change_too_soon'],
+        errors: ['hoster_state_refused', 'price_change_too_soon', 'changed_meanwhile'],
         response: { ...json, schema: storedManifest, description: 'The manifest as it is stored.' },
       },
       async handle(context) {
-        const body = parseManifest(await hosterBody(deps, context))
-        return service.putManifest(hosterActorOf(deps, context), context.hoster.hosterId, body)
+        const { version: expected } = readQuery(manifestQuery, context.request.query)
+        const manifest = parseManifest(await hosterBody(deps, context))
+        return service.putManifest(hosterActorOf(deps, context), context.hoster.hosterId, { manifest, expected })
       },
     }),
     hosterEndpoint('GET', 'verification', {

@@ -20,7 +20,7 @@ import {
   listHosterMemberships,
 } from './hoster-members.ts'
 import { listWaiting } from './manifests.ts'
-import { type ManifestRules, putManifest } from './put-manifest.ts'
+import { type ManifestRules, type ManifestUpload, putManifest } from './put-manifest.ts'
 import {
   listStateChanges,
   type OwnHoster,
@@ -48,7 +48,11 @@ export interface HosterService {
   /** Rejects with `not_found` before the first manifest. */
   manifest(hosterId: string): Promise<StoredManifest>
   /** Rejects like `putManifest`. */
-  putManifest(actor: StateActor, hosterId: string, manifest: Manifest): Promise<StoredManifest>
+  putManifest(
+    actor: StateActor,
+    hosterId: string,
+    upload: Pick<ManifestUpload, 'manifest' | 'expected'>,
+  ): Promise<StoredManifest>
   verification(hosterId: string): Promise<Verification>
   /**
    * Starts the verification, a further check of a pending hoster, or the probes of waiting models. A job does the work.
@@ -134,9 +138,9 @@ export function createHosterService(deps: HosterServiceDeps): HosterService {
     changeServer: (actor, hosterId, server) =>
       inTransaction(sql => changeServer(sql, hosterId, { server, actor }, deps.server)),
     manifest: hosterId => manifestOf(pool, hosterId).catch(refuseOutage),
-    putManifest: (actor, hosterId, manifest) =>
+    putManifest: (actor, hosterId, upload) =>
       inTransaction(async sql => {
-        await putManifest(sql, { hosterId, manifest, source: 'sent', actor }, rules, clock.epochMs())
+        await putManifest(sql, { ...upload, hosterId, source: 'sent', actor }, rules, clock.epochMs())
         // A hoster that waits for its verification need not ask for another check.
         if ((await showHoster(sql, hosterId)).state === 'pending') await enqueueVerification(sql, hosterId)
         return manifestOf(sql, hosterId)

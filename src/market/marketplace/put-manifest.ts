@@ -14,6 +14,7 @@ import { closePrice, replacePrice, setMaxConcurrent } from '../supply/hosters/se
 import type { StateActor } from './change-hoster-state.ts'
 import {
   changeWaiting,
+  findManifest,
   insertManifest,
   insertWaiting,
   lastPriceChange,
@@ -38,6 +39,8 @@ export interface ManifestUpload {
   readonly manifest: Manifest
   readonly source: ManifestSource
   readonly actor: StateActor
+  /** The version that the sender changed; undefined: whatever it is. */
+  readonly expected?: number | undefined
 }
 
 /** Customers use the models of such a hoster, or will without another verification, so new models are probed first. */
@@ -49,16 +52,19 @@ const sellingStates: ReadonlySet<HosterState> = new Set(['active', 'paused', 'su
  * stays scheduled as before when the manifest is sent again. Once the hoster sells, a model that is new or does
  * something else waits for its probes, which start again when the manifest is sent again. An id that nobody has
  * approved is priced and probed, and not sold until it is approved. Run it in a transaction. Throws `hoster_not_found`,
- * `invalid_value` for prices beyond the bounds, and `price_change_too_soon`.
+ * `invalid_value` for prices beyond the bounds, `price_change_too_soon`, and `changed_meanwhile` when there is a later version than
+ * the expected one.
  */
 export async function putManifest(
   sql: Sql,
-  { hosterId, manifest, source, actor }: ManifestUpload,
+  { hosterId, manifest, source, actor, expected }: ManifestUpload,
   rules: ManifestRules,
   nowMs: number,
 ): Promise<void> {
   await sql.query('SELECT FROM hoster WHERE hoster_id = $1 FOR UPDATE', [hosterId])
   const { name, state, endpointId } = await showHoster(sql, hosterId)
+  if (expected !== undefined && ((await findManifest(sql, hosterId))?.version ?? 0) !== expected)
+    throw new ApiError('changed_meanwhile')
   if (state === 'retired') throw new ApiError('hoster_state_refused', { message: 'A retired hoster offers nothing.' })
   const wanted = manifest.models.map((model, index) => hostedModelOf(model, `models[${index}]`, rules))
   const isSelling = sellingStates.has(state)

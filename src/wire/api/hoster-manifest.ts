@@ -130,6 +130,16 @@ export const manifest = z
     },
   })
 export type Manifest = z.infer<typeof manifest>
+
+/** What `PUT /v1/hoster/manifest` takes in its address. */
+export const manifestQuery = z.object({
+  version: z.coerce
+    .number({ error: 'the number of a version' })
+    .int({ error: 'the number of a version' })
+    .min(0)
+    .optional()
+    .describe('The version that you changed, 0 for none. If there is a later one, nothing is changed: 409 `changed_meanwhile`.'),
+})
 export type ManifestModel = Manifest['models'][number]
 
 /** The answer of `PUT` and `GET /v1/hoster/manifest`. */

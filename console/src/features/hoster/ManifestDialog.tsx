@@ -3,21 +3,24 @@ import { useState } from 'react'
 import type { Manifest, StoredManifest } from '#api/hoster-manifest.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { manifestPath } from './manifest-edits.ts'
 
 /** Edits the whole manifest as JSON: also the region, the data policy, features and the prices of cached tokens. */
 export function ManifestDialog({
   hosterId,
   manifest,
+  version,
   onClose,
 }: {
   hosterId: string
   manifest: Manifest
+  version: number
   onClose: () => void
 }) {
   const [text, setText] = useState(JSON.stringify(manifest, null, 2))
   const [broken, setBroken] = useState<Error | null>(null)
   const save = useWrite<unknown, StoredManifest>(
-    body => ({ method: 'PUT', path: `hosters/${hosterId}/manifest`, body }),
+    body => ({ method: 'PUT', path: manifestPath(hosterId, version), body }),
     {
       areas: ['hoster'],
       done: ({ version }) => `Version ${version} of the manifest is saved.`,

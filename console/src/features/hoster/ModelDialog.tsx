@@ -6,7 +6,7 @@ import { FormDialog } from '../../parts/FormDialog.tsx'
 import { fieldProblem } from './field-problem.ts'
 import styles from './hoster.module.css'
 import { ModelFields } from './ModelFields.tsx'
-import { withModel } from './manifest-edits.ts'
+import { manifestPath, withModel } from './manifest-edits.ts'
 import { modelInput, typedModel } from './model-input.ts'
 import { TermsFields, termsInput, typedTerms } from './TermsFields.tsx'
 
@@ -14,12 +14,14 @@ import { TermsFields, termsInput, typedTerms } from './TermsFields.tsx'
 export function ModelDialog({
   hosterId,
   manifest,
+  version,
   edited,
   rules,
   onClose,
 }: {
   hosterId: string
   manifest: Manifest
+  version: number
   /** Null: a new model. */
   edited: ManifestModel | null
   rules: HosterOffers['rules']
@@ -33,7 +35,7 @@ export function ModelDialog({
   const save = useWrite<void, StoredManifest>(
     () => ({
       method: 'PUT',
-      path: `hosters/${hosterId}/manifest`,
+      path: manifestPath(hosterId, version),
       body: {
         ...withModel(manifest, edited?.id ?? null, typedModel(input)),
         ...(isFirst && typedTerms(terms)),

@@ -16,7 +16,7 @@ import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
 import styles from './hoster.module.css'
 import { ManifestDialog } from './ManifestDialog.tsx'
 import { ModelDialog } from './ModelDialog.tsx'
-import { manifestToEdit, perMillionText, withoutModel } from './manifest-edits.ts'
+import { manifestPath, manifestToEdit, perMillionText, withoutModel } from './manifest-edits.ts'
 import { OfferPanel } from './OfferPanel.tsx'
 import { TermsDialog } from './TermsDialog.tsx'
 
@@ -45,8 +45,9 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
   const [dialog, setDialog] = useState<Dialog | null>(null)
   const close = () => setDialog(null)
   const manifest = manifestToEdit(stored, offers.data)
+  const version = stored?.version ?? 0
   const remove = useWrite<string>(
-    id => ({ method: 'PUT', path: `hosters/${hosterId}/manifest`, body: withoutModel(manifest, id) }),
+    id => ({ method: 'PUT', path: manifestPath(hosterId, version), body: withoutModel(manifest, id) }),
     { areas: ['hoster'], done: (_, id) => `${id} is no longer offered.`, onDone: close },
   )
   const waiting = manifest.models.filter(({ id }) => !offers.data.some(({ model }) => model === id))
@@ -116,13 +117,14 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
         <ModelDialog
           hosterId={hosterId}
           manifest={manifest}
+          version={version}
           edited={dialog.edited}
           rules={offers.rules}
           onClose={close}
         />
       )}
-      {dialog?.kind === 'terms' && <TermsDialog hosterId={hosterId} manifest={manifest} onClose={close} />}
-      {dialog?.kind === 'manifest' && <ManifestDialog hosterId={hosterId} manifest={manifest} onClose={close} />}
+      {dialog?.kind === 'terms' && <TermsDialog hosterId={hosterId} manifest={manifest} version={version} onClose={close} />}
+      {dialog?.kind === 'manifest' && <ManifestDialog hosterId={hosterId} manifest={manifest} version={version} onClose={close} />}
       <ConfirmDialog
         isOpen={dialog?.kind === 'remove'}
         title={`Stop offering ${dialog?.kind === 'remove' ? dialog.id : ''}?`}

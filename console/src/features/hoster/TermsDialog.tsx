@@ -3,21 +3,24 @@ import type { Manifest } from '#api/hoster-manifest.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import { fieldProblem } from './field-problem.ts'
+import { manifestPath } from './manifest-edits.ts'
 import { TermsFields, termsInput, typedTerms } from './TermsFields.tsx'
 
 /** Changes the region and the data policy of a hoster. They apply to all its models. */
 export function TermsDialog({
   hosterId,
   manifest,
+  version,
   onClose,
 }: {
   hosterId: string
   manifest: Manifest
+  version: number
   onClose: () => void
 }) {
   const [input, setInput] = useState(() => termsInput(manifest))
   const save = useWrite(
-    () => ({ method: 'PUT', path: `hosters/${hosterId}/manifest`, body: { ...manifest, ...typedTerms(input) } }),
+    () => ({ method: 'PUT', path: manifestPath(hosterId, version), body: { ...manifest, ...typedTerms(input) } }),
     { areas: ['hoster'], done: 'The region and the data policy are saved.', onDone: onClose, showsError: true },
   )
   return (

@@ -31,6 +31,11 @@ export function manifestToEdit(stored: StoredManifest | null, offers: readonly O
   }
 }
 
+/** The address to write the manifest to. The gateway refuses it when there is a later version than the one that was read. */
+export function manifestPath(hosterId: string, version: number): string {
+  return `hosters/${hosterId}/manifest?version=${version}`
+}
+
 /** The name and the quantization are only in a manifest. */
 function offeredModel(offer: Offer) {
   const { supported_features: features } = offer
