@@ -1,7 +1,7 @@
 import { join, relative } from 'node:path'
 import type { Command } from 'commander'
 import { usdText } from '../base/domain/money.ts'
-import { payerOfRequest } from '../money/ledger/accounts/payer-of-request.ts'
+import { fateOfCharge } from '../money/ledger/accounts/payer-of-request.ts'
 import { type InspectedFile, inspectJournals } from '../money/ledger/journal/inspect-journals.ts'
 import { salvageSettlements } from '../money/ledger/settlement/salvage-settlements.ts'
 import { hasDatabase } from '../start/has-database.ts'
@@ -83,7 +83,7 @@ function findingsIn({ path, damages }: InspectedFile): DamageFinding[] {
   )
 }
 
-/** Whether PostgreSQL has a usage row of each request. Empty when PostgreSQL cannot be asked. */
+/** Whether PostgreSQL has the charge of each request; none for one of an archived month. Empty when PostgreSQL cannot be asked. */
 async function settledRequests(
   session: Session,
   findings: readonly DamageFinding[],
@@ -93,7 +93,10 @@ async function settledRequests(
   try {
     return await withDatabase(session, async pool => {
       const settled = new Map<string, boolean>()
-      for (const requestId of requestIds) settled.set(requestId, (await payerOfRequest(pool, requestId)) !== undefined)
+      for (const requestId of requestIds) {
+        const fate = await fateOfCharge(pool, requestId)
+        if (fate !== 'archived') settled.set(requestId, fate === 'settled')
+      }
       return settled
     })
   } catch (error) {

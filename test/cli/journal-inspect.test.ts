@@ -68,6 +68,35 @@ test('inspect shows which charges were in damaged places, and whether they are s
   expect(readFileSync(file)).toEqual(bytes)
 })
 
+// Went wrong: after the crash that damaged the journal, the free row of the reaper counted as the charge.
+test('a free row that only presumes the end of a request is no charge, and an archived month is not known', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const directory = join(cli.directory, 'journal', '2')
+  mkdirSync(directory, { recursive: true })
+  const inspected = async (settlement: ReturnType<typeof settlementOf>) => {
+    const batch = createRecordBatch()
+    batch.add(encodeSettlement(settlement))
+    const bytes = Buffer.from(batch.take())
+    bytes[bytes.indexOf(',120,') + 1]! ^= 0x40
+    writeFileSync(join(directory, '00000001.damaged'), bytes)
+    const { damaged } = JSON.parse((await cli.run(['journal', 'inspect', '--json'])).stdout)
+    return damaged.find((row: { request_id: string }) => row.request_id === settlement.requestId).settled
+  }
+  const settlement = settlementOf(admissionOf(customerId, 100n), 100n, 70n)
+  await settle(node.ledger, settlement)
+  expect(await inspected(settlement)).toBe(true)
+  await world.pool.query("UPDATE usage_event SET outcome = 'node_died' WHERE request_id = $1", [settlement.requestId])
+  expect(await inspected(settlement)).toBe(false)
+  const gone = settlementOf(admissionOf(customerId, 100n), 100n, 70n)
+  expect(await inspected(gone)).toBe(false)
+  await world.pool.query(
+    `INSERT INTO usage_archive (month, from_id, to_id)
+     SELECT '2020-01-01', $1::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'`,
+    [gone.requestId],
+  )
+  expect(await inspected(gone)).toBeNull()
+})
+
 test('inspect works without a database', async () => {
   const env = { DATABASE_URL: 'postgres://me:secret@127.0.0.1:1/none' }
   const { code, stdout, stderr } = await cli.run(['journal', 'inspect', '--json'], { env })
