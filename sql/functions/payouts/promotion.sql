@@ -70,10 +70,13 @@ END $$;
 CREATE OR REPLACE FUNCTION find_promotion_shares_of(p_from date, p_to date) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  v_from date := greatest(p_from, (SELECT closed_day + 1 FROM promotion_progress));
-  v_archived date[] := ARRAY(SELECT month FROM usage_archive);
+  v_from date;
+  v_archived date[];
 BEGIN
   PERFORM pg_advisory_xact_lock(x'73797072'::int);  -- "sypr" in ASCII; any number that no other lock uses
+  -- After the lock: a call that ran meanwhile may have closed days, whose shares keep their amounts.
+  v_from := greatest(p_from, (SELECT closed_day + 1 FROM promotion_progress));
+  v_archived := ARRAY(SELECT month FROM usage_archive);
   PERFORM note_promotion_used_up(promotion_customers(v_from, p_to), v_from);
   DELETE FROM promotion_share s WHERE s.day BETWEEN v_from AND p_to AND date_trunc('month', s.day)::date <> ALL (v_archived);
   INSERT INTO promotion_share (hoster_id, day, customer_id, share_nanos)
