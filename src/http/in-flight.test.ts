@@ -84,7 +84,7 @@ describe('one customer never takes everything', () => {
     expect(third.memory.take(500)).toBe(true)
   })
 
-  test('shares of customers without requests are not kept', () => {
+  test('the share of a customer with requests outlives those of 30,000 without', () => {
     const inFlight = createInFlight({ max: 100_000, memory: new ByteBudget(100) })
     const ada = inFlight.open('ada')
     expect(ada.start()).toBeNull()

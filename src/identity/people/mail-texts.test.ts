@@ -3,7 +3,7 @@ import { inviteMail, newEmailMail, resetMail, signUpMail } from './mail-texts.ts
 
 const invitation = { to: 'bob@example.com', by: 'Ada', name: 'acme', role: 'viewer', url: 'http://gateway/invite#x' }
 
-test.each(['https://evil.example/x', 'www.evil.example', 'evil.example', 'Win at EVIL.example now'])(
+test.each(['https://evil.example/x', 'www.evil.example', 'evil.example', 'Win at EVIL.example now', 'www.evil.example/x?y=1@a', 'www.evil.example@a', 'evil.example/x@a.example'])(
   'the name "%s" is no link in an invitation',
   name => {
     const { subject, text } = inviteMail({ ...invitation, by: name, name })
@@ -13,7 +13,7 @@ test.each(['https://evil.example/x', 'www.evil.example', 'evil.example', 'Win at
   },
 )
 
-test.each(['Dr. Ada Lovelace', 'J.R. Smith', 'acme v1.2', 'ada@example.com'])('the name "%s" stays', name => {
+test.each(['Dr. Ada Lovelace', 'J.R. Smith', 'acme v1.2', 'ada@example.com', 'ada.b+c@example.com'])('the name "%s" stays', name => {
   expect(inviteMail({ ...invitation, by: name, name }).text).toContain(`${name} invites you to join ${name} as viewer.`)
 })
 

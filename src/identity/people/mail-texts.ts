@@ -3,7 +3,7 @@ import { isEmail } from '../../base/runtime/email.ts'
 import { INVITE_MS, MAILED_MS } from './links.ts'
 import type { PersonMail } from './people-mail.ts'
 
-// Plain text, so that a name hides no link behind other words. What mail programs show as a link is left out as well.
+// Plain text, so that a name hides no link behind other words. What mail programs show as a link is left out as well, except for plain e-mail addresses.
 
 const NOT_YOU = 'If you did not ask for this, you need not do anything.'
 
@@ -25,9 +25,14 @@ export function inviteMail(invite: {
   }
 }
 
-/** Returns the name, or `otherwise` for one that mail programs show as a link, such as "www.example.com". */
+/** Returns the name, or `otherwise` for one that mail programs show as a link to a page, such as "www.example.com". */
 function withoutLink(name: string, otherwise: string): string {
-  return isEmail(name) || !/:\/\/|[\p{L}\p{N}]\.\p{L}{2}/u.test(name) ? name : otherwise
+  return isPlainAddress(name) || !/:\/\/|[\p{L}\p{N}]\.\p{L}{2}/u.test(name) ? name : otherwise
+}
+
+/** Not "www.example.com/page?x=1@a", which is an e-mail address too. */
+function isPlainAddress(name: string): boolean {
+  return isEmail(name) && /^(?!www\.)[\w.+-]+@/i.test(name)
 }
 
 function spanText(ms: number): string {

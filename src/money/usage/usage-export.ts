@@ -10,7 +10,7 @@ import { lastDays, type Period } from './period.ts'
 /** A CSV document that is sent while its rows are read from the database. */
 export interface UsageExport {
   readonly fileName: string
-  /** ISO 8601. Requests of the period that began before it are archived and have no row. Null when there are none. */
+  /** ISO 8601. Requests of the period that began before it are archived and have no row, except refunded ones. Null when there are none. */
   readonly archivedBefore: string | null
   /** Pieces of up to 1,000 rows. Reading stops when the consumer stops; between pieces no connection is held. */
   readonly csv: AsyncIterable<string>

@@ -109,7 +109,7 @@ function Statement({ earnings, hosterId }: { earnings: EarningsShown; hosterId: 
       }
     >
       {lines.length === 0 ? (
-        <EmptyState text="Nothing was earned on these days. The first answered request appears here at once.">
+        <EmptyState text="Nothing was earned on these days. The first answered request appears here when you open the page again.">
           <Link to="/h/$hosterId" params={{ hosterId }}>
             See what is missing
           </Link>

@@ -182,20 +182,28 @@ function People({ hosterId }: { hosterId: string }) {
           )
         }
       </Loaded>
-      <ConfirmDialog
-        isOpen={removed !== null}
-        title={removed?.id === ownId ? 'Leave this hoster?' : `Remove ${removed?.email}?`}
-        action={removed?.id === ownId ? 'Leave' : 'Remove'}
-        isBusy={change.isPending}
-        onConfirm={() => change.mutate({ email: removed!.email, role: null })}
-        onClose={() => setRemoved(null)}
-      >
-        <p>
-          {removed?.id === ownId ? 'You see' : 'The person sees'} nothing of this hoster any more. The keys that{' '}
-          {removed?.id === ownId ? 'you' : 'the person'} made end within two seconds: make another one for an agent that
-          uses one.
-        </p>
-      </ConfirmDialog>
+      {removed !== null && (
+        <ConfirmDialog
+          isOpen
+          title={removed.id === ownId ? 'Leave this hoster?' : `Remove ${removed.email}?`}
+          action={removed.id === ownId ? 'Leave' : 'Remove'}
+          isBusy={change.isPending}
+          onConfirm={() => change.mutate({ email: removed.email, role: null })}
+          onClose={() => setRemoved(null)}
+        >
+          {removed.id === ownId ? (
+            <p>
+              You see nothing of this hoster any more. The keys that you made end within two seconds: make another one
+              for an agent that uses one.
+            </p>
+          ) : (
+            <p>
+              The person sees nothing of this hoster any more. The keys that the person made end within two seconds: make
+              another one for an agent that uses one.
+            </p>
+          )}
+        </ConfirmDialog>
+      )}
     </Panel>
   )
 }
