@@ -81,7 +81,7 @@ function list(): Command {
     'hoster list --json',
   ]).action(async options => {
     const session = createSession(options)
-    const hosters = await withDatabase(session, listHosters)
+    const hosters = await withDatabase(session, pool => listHosters(pool))
     session.output.result(
       hosters.map(hosterJson),
       table(

@@ -27,7 +27,7 @@ export async function runUntilStopped(
   const log = createLog(config.log, isDatabaseAway)
   // A closed terminal sends it too, which changes nothing.
   let reload: (() => Promise<unknown>) | undefined
-  const manager = serviceManager(log)
+  const manager = serviceManager(log, process.env)
   process.on('SIGHUP', () => {
     if (reload === undefined) return log.warn('SIGHUP is ignored until the start is complete')
     manager.reloading()

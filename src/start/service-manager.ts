@@ -19,10 +19,11 @@ type Environment = Readonly<Record<string, string | undefined>>
  *
  * Source: sd_notify(3), https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html
  */
-export function serviceManager(log: Logger, environment: Environment = process.env): ServiceManager {
+export function serviceManager(log: Logger, environment: Environment): ServiceManager {
   if (environment.NOTIFY_SOCKET === undefined) return { ready() {}, reloading() {}, stopping() {} }
   let hasFailed = false
-  let watchdog: NodeJS.Timeout | undefined
+  const watchdogUs = Number(environment.WATCHDOG_USEC)
+  let isWatched = false
   const send = (...assignments: readonly string[]) =>
     execFile('systemd-notify', assignments, { timeout: SEND_MS_MAX }, error => {
       if (error === null || hasFailed) return
@@ -32,10 +33,10 @@ export function serviceManager(log: Logger, environment: Environment = process.e
   return {
     ready() {
       send('READY=1')
-      const watchdogUs = Number(environment.WATCHDOG_USEC)
-      if (!(watchdogUs > 0)) return
+      if (isWatched || !(watchdogUs > 0)) return
+      isWatched = true
       // Half of what systemd waits for, as sd_watchdog_enabled(3) recommends.
-      watchdog ??= setInterval(() => send('WATCHDOG=1'), watchdogUs / 2_000).unref()
+      setInterval(() => send('WATCHDOG=1'), watchdogUs / 2_000).unref()
     },
     reloading() {
       send('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1_000n}`)

@@ -68,6 +68,18 @@ test('inspect shows which charges were in damaged places, and whether they are s
   expect(readFileSync(file)).toEqual(bytes)
 })
 
+test('inspect works without a database', async () => {
+  const env = { DATABASE_URL: 'postgres://me:secret@127.0.0.1:1/none' }
+  const { code, stdout, stderr } = await cli.run(['journal', 'inspect', '--json'], { env })
+  expect(code).toBe(0)
+  expect(JSON.parse(stdout).damaged.map(({ settled }: { settled: boolean | null }) => settled)).toEqual([
+    null,
+    null,
+    null,
+  ])
+  expect(stderr).toContain('Whether these requests are settled is unknown: PostgreSQL is not listening')
+})
+
 // Went wrong: after the crash that damaged the journal, the free row of the reaper counted as the charge.
 test('a free row that only presumes the end of a request is no charge, and an archived month is not known', async () => {
   const customerId = await world.addCustomer(1_000n)
@@ -95,16 +107,4 @@ test('a free row that only presumes the end of a request is no charge, and an ar
     [gone.requestId],
   )
   expect(await inspected(gone)).toBeNull()
-})
-
-test('inspect works without a database', async () => {
-  const env = { DATABASE_URL: 'postgres://me:secret@127.0.0.1:1/none' }
-  const { code, stdout, stderr } = await cli.run(['journal', 'inspect', '--json'], { env })
-  expect(code).toBe(0)
-  expect(JSON.parse(stdout).damaged.map(({ settled }: { settled: boolean | null }) => settled)).toEqual([
-    null,
-    null,
-    null,
-  ])
-  expect(stderr).toContain('Whether these requests are settled is unknown: PostgreSQL is not listening')
 })

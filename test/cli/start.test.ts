@@ -152,7 +152,8 @@ test.each(['1', '2'])('systemd hears of each step; workers: %s', async workers =
     },
   })
   undo.defer(async () => void (await gateway.stop()))
-  const heard = async () => (await readFile(messages, 'utf8').catch(() => '')).split('\n').map(line => line.split(' ')[0])
+  const heard = async () =>
+    (await readFile(messages, 'utf8').catch(() => '')).split('\n').map(line => line.split(' ')[0])
   await expect.poll(heard, { timeout: 30_000 }).toContain('WATCHDOG=1')
   expect((await heard())[0]).toBe('READY=1')
   gateway.signal('SIGHUP')
@@ -171,7 +172,11 @@ test('a gateway without systemd-notify serves, and says so once', async () => {
   const unused = await createTestDatabase()
   undo.defer(() => unused.drop())
   await writeFile(join(directory, 'switchyard.yaml'), 'detect: { enabled: false }\ndemo: { enabled: false }\n')
-  const env = { DATABASE_URL: databaseUrl(unused.connection), NOTIFY_SOCKET: '/run/systemd/notify', WATCHDOG_USEC: '50000' }
+  const env = {
+    DATABASE_URL: databaseUrl(unused.connection),
+    NOTIFY_SOCKET: '/run/systemd/notify',
+    WATCHDOG_USEC: '50000',
+  }
   await writeFile(join(directory, 'systemd-notify'), '#!/bin/sh\nexit 1\n', { mode: 0o755 })
   const gateway = await startGatewayProcess({ directory, env: { ...env, PATH: `${directory}:${process.env.PATH}` } })
   undo.defer(async () => void (await gateway.stop()))

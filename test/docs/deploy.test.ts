@@ -44,10 +44,12 @@ interface Service {
 const compose = parse(readPage('deploy/compose.yaml'), { merge: true }) as Compose
 const gateways = Object.entries(compose.services).filter(([name]) => name.startsWith('gateway-'))
 
-test('docs/operating.md links every sample', () => {
-  const page = readPage('docs/operating.md')
-  // Only Docker reads the ignore file.
-  const shown = samples.filter(path => !path.endsWith('.dockerignore'))
+test('docs/operating.md links every sample, and docs/kubernetes.md those for Kubernetes', () => {
+  const page = readPage('docs/operating.md') + readPage('docs/kubernetes.md')
+  // Only Docker reads the ignore file, and the pages link the folders of the chart and of its values.
+  const shown = samples.filter(
+    path => !/\.dockerignore$|^deploy\/helm\/(switchyard\/(Chart|templates)|values\/)/.test(path),
+  )
   expect(shown).toEqual(
     expect.arrayContaining(['deploy/compose.yaml', 'deploy/nginx.conf', 'deploy/switchyard.service']),
   )

@@ -1,8 +1,8 @@
 -- Takes credit back for a refund of unspent credit, before the provider is asked to pay. With `p_is_dispute`, for a chargeback of
 -- a manual payment: it may leave a debt. For the owner of the tables: the gateway role calls reverse_payment_by_operator.
 -- Verdicts: 'taken'; 'duplicate': this id was used before; 'not_paid'; 'above_payment'; 'spent': less is free; 'not_manual': a
--- dispute of another payment is its provider's to report; 'no_payment'. Locks the balance, then the payment, then, for a dispute, the
--- settings in auto_top_up and, when a debt remains, the bulk leases of the customer.
+-- dispute of another payment is its provider's to report; 'no_payment'. Locks the balance, then the payment, then, for a dispute,
+-- the settings in auto_top_up and, when a debt remains, the bulk leases of the customer.
 CREATE OR REPLACE FUNCTION reverse_payment(p_reversal uuid, p_payment uuid, p_amount bigint, p_asked_minor bigint, p_is_dispute boolean, p_reason text)
 RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$

@@ -442,10 +442,7 @@ function portProblems(
 }
 
 /** Parses the environment. Returns undefined and adds to `problems` when it is invalid. */
-function environmentOf(
-  env: Environment,
-  problems: ConfigProblem[],
-): z.output<typeof environmentSchema> | undefined {
+function environmentOf(env: Environment, problems: ConfigProblem[]): z.output<typeof environmentSchema> | undefined {
   const variables = Object.fromEntries(
     Object.keys(environmentSchema.shape).flatMap(name => (isSet(env, name) ? [[name, env[name]]] : [])),
   )

@@ -49,11 +49,7 @@ export interface ManagedFile extends ReturnType<typeof managedPartOf> {
  * Reads what operators manage from a YAML file, with `${NAME}` from the environment. Throws ConfigError with every problem and its
  * line.
  */
-export function readManagedFile(
-  text: string,
-  where: string,
-  given: Environment = process.env,
-): ManagedFile {
+export function readManagedFile(text: string, where: string, given: Environment = process.env): ManagedFile {
   const problems: ConfigProblem[] = []
   const env = withSecretSources(given, variablesIn(text), problems)
   readSettings(text, where, env, problems)

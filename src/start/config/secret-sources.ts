@@ -72,4 +72,4 @@ function whyItFailed({ code, status, signal, stderr = '' }: CommandError): strin
   return said === '' ? how : `${how}: ${said}`
 }
 
-const COMMAND_OPTIONS = { encoding: 'utf8', timeout: 30_000, stdio: ['ignore', 'pipe', 'pipe'] } as const
+const COMMAND_OPTIONS = { encoding: 'utf8', timeout: 30_000, stdio: 'pipe' } as const

@@ -138,7 +138,9 @@ export const manifestQuery = z.object({
     .int({ error: 'the number of a version' })
     .min(0)
     .optional()
-    .describe('The version that you changed, 0 for none. If there is a later one, nothing is changed: 409 `changed_meanwhile`.'),
+    .describe(
+      'The version that you changed, 0 for none. If there is a later one, nothing is changed: 409 `changed_meanwhile`.',
+    ),
 })
 export type ManifestModel = Manifest['models'][number]
 

@@ -198,8 +198,8 @@ function People({ hosterId }: { hosterId: string }) {
             </p>
           ) : (
             <p>
-              The person sees nothing of this hoster any more. The keys that the person made end within two seconds: make
-              another one for an agent that uses one.
+              The person sees nothing of this hoster any more. The keys that the person made end within two seconds:
+              make another one for an agent that uses one.
             </p>
           )}
         </ConfirmDialog>

@@ -123,8 +123,12 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
           onClose={close}
         />
       )}
-      {dialog?.kind === 'terms' && <TermsDialog hosterId={hosterId} manifest={manifest} version={version} onClose={close} />}
-      {dialog?.kind === 'manifest' && <ManifestDialog hosterId={hosterId} manifest={manifest} version={version} onClose={close} />}
+      {dialog?.kind === 'terms' && (
+        <TermsDialog hosterId={hosterId} manifest={manifest} version={version} onClose={close} />
+      )}
+      {dialog?.kind === 'manifest' && (
+        <ManifestDialog hosterId={hosterId} manifest={manifest} version={version} onClose={close} />
+      )}
       <ConfirmDialog
         isOpen={dialog?.kind === 'remove'}
         title={`Stop offering ${dialog?.kind === 'remove' ? dialog.id : ''}?`}
