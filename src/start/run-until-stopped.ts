@@ -19,7 +19,7 @@ export interface RunContext {
  * when everything that it started has stopped.
  */
 export async function runUntilStopped(
-  config: Pick<Config, 'log' | 'server'>,
+  config: Pick<Config, 'log' | 'server' | 'systemd'>,
   run: (context: RunContext) => Promise<void>,
 ): Promise<void> {
   const { drainDelaySeconds } = config.server
@@ -27,7 +27,7 @@ export async function runUntilStopped(
   const log = createLog(config.log, isDatabaseAway)
   // A closed terminal sends it too, which changes nothing.
   let reload: (() => Promise<unknown>) | undefined
-  const manager = serviceManager(log, process.env)
+  const manager = serviceManager(config.systemd, log)
   process.on('SIGHUP', () => {
     if (reload === undefined) return log.warn('SIGHUP is ignored until the start is complete')
     manager.reloading()

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import type { Logger } from 'pino'
+import type { Config } from './config/config.ts'
 
 /** Tells systemd what the gateway does. Each call returns at once; one that fails leaves a warning, the first time. */
 export interface ServiceManager {
@@ -9,8 +10,6 @@ export interface ServiceManager {
   stopping(): void
 }
 
-type Environment = Readonly<Record<string, string | undefined>>
-
 /**
  * Returns the service manager that started this process, or one that does nothing: systemd sets NOTIFY_SOCKET for units of
  * `Type=notify`, and WATCHDOG_USEC with `WatchdogSec=`. Node has no sockets of datagrams between processes, so each message
@@ -19,10 +18,10 @@ type Environment = Readonly<Record<string, string | undefined>>
  *
  * Source: sd_notify(3), https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html
  */
-export function serviceManager(log: Logger, environment: Environment): ServiceManager {
-  if (environment.NOTIFY_SOCKET === undefined) return { ready() {}, reloading() {}, stopping() {} }
+export function serviceManager(systemd: Config['systemd'], log: Logger): ServiceManager {
+  if (systemd === null) return { ready() {}, reloading() {}, stopping() {} }
+  const { watchdogMs } = systemd
   let hasFailed = false
-  const watchdogUs = Number(environment.WATCHDOG_USEC)
   let isWatched = false
   const send = (...assignments: readonly string[]) =>
     execFile('systemd-notify', assignments, { timeout: SEND_MS_MAX }, error => {
@@ -33,10 +32,10 @@ export function serviceManager(log: Logger, environment: Environment): ServiceMa
   return {
     ready() {
       send('READY=1')
-      if (isWatched || !(watchdogUs > 0)) return
+      if (isWatched || watchdogMs === null) return
       isWatched = true
       // Half of what systemd waits for, as sd_watchdog_enabled(3) recommends.
-      setInterval(() => send('WATCHDOG=1'), watchdogUs / 2_000).unref()
+      setInterval(() => send('WATCHDOG=1'), watchdogMs / 2).unref()
     },
     reloading() {
       send('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1_000n}`)

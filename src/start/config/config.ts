@@ -224,6 +224,8 @@ export interface Config {
   readonly journal: { readonly fsync: boolean; readonly maxBytes: number }
   /** Failpoints for crash tests; empty in production. */
   readonly failpoints: readonly ArmedFailpoint[]
+  /** Null unless systemd started this process and wants to hear of it. `watchdogMs`: it wants to hear every so often that it lives. */
+  readonly systemd: { readonly watchdogMs: number | null } | null
 }
 
 export interface ConfigSource {
@@ -400,6 +402,10 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     settlement: settings.settlement,
     journal: { fsync: settings.journal.fsync, maxBytes: settings.journal.max_bytes },
     failpoints: environment.SWITCHYARD_FAILPOINTS ?? [],
+    systemd:
+      environment.NOTIFY_SOCKET === undefined
+        ? null
+        : { watchdogMs: environment.WATCHDOG_USEC === undefined ? null : environment.WATCHDOG_USEC / 1000 },
   })
 }
 

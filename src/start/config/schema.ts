@@ -56,6 +56,9 @@ export const environmentSchema = z.object({
   LOG_FORMAT: oneOf(logFormats).optional(),
   // For crash tests; see docs/chaos.md.
   SWITCHYARD_FAILPOINTS: failpointList().optional(),
+  // Set by systemd: see src/start/service-manager.ts.
+  NOTIFY_SOCKET: text().optional(),
+  WATCHDOG_USEC: wholeNumber(1, 86_400_000_000).optional(),
   // Read by Node to decide whether to colour text. Listed so that docs/config.md documents it.
   NO_COLOR: text().optional(),
 })
