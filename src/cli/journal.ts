@@ -1,9 +1,12 @@
 import { join, relative } from 'node:path'
 import type { Command } from 'commander'
+import type { Sql } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 import { usdText } from '../base/domain/money.ts'
-import { fateOfCharge } from '../money/ledger/accounts/payer-of-request.ts'
+import { payerOfRequest } from '../money/ledger/accounts/payer-of-request.ts'
 import { type InspectedFile, inspectJournals } from '../money/ledger/journal/inspect-journals.ts'
 import { salvageSettlements } from '../money/ledger/settlement/salvage-settlements.ts'
+import { isArchived } from '../money/usage/archived-before.ts'
 import { hasDatabase } from '../start/has-database.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { timeText } from './output.ts'
@@ -103,6 +106,21 @@ async function settledRequests(
     session.output.note(`Whether these requests are settled is unknown: ${(error as Error).message}`)
     return new Map()
   }
+}
+
+/**
+ * Returns what became of the charge of a request: `settled`; `free` when the books say that its process died before it could charge,
+ * or only presume its end; `archived` when its row would be in an archived month; undefined when there is no row.
+ */
+async function fateOfCharge(sql: Sql, requestId: string): Promise<'settled' | 'free' | 'archived' | undefined> {
+  const customerId = await payerOfRequest(sql, requestId)
+  if (customerId === undefined) return (await isArchived(sql, requestId)) ? 'archived' : undefined
+  const { is_free } = await queryRow<{ is_free: boolean }>(
+    sql,
+    "SELECT outcome IN ('node_died', 'superseded') AS is_free FROM usage_event WHERE customer_id = $1 AND request_id = $2",
+    [customerId, requestId],
+  )
+  return is_free ? 'free' : 'settled'
 }
 
 function summaryOf(files: readonly InspectedFile[], damages: number): string {

@@ -1,6 +1,4 @@
 import type { Sql } from '../../../base/db/pool.ts'
-import { queryRow } from '../../../base/db/query-row.ts'
-import { isArchived } from '../../usage/archived-before.ts'
 
 /**
  * Returns the customer of a settled request, or undefined when there is no such request. Probes each customer
@@ -18,19 +16,4 @@ export async function payerOfRequest(sql: Sql, requestId: string): Promise<strin
     [requestId],
   )
   return rows[0]?.customer_id
-}
-
-/**
- * Returns what became of the charge of a request: `settled`; `free` when the books say that its process died before it could charge,
- * or only presume its end; `archived` when its row would be in an archived month; undefined when there is no row.
- */
-export async function fateOfCharge(sql: Sql, requestId: string): Promise<'settled' | 'free' | 'archived' | undefined> {
-  const customerId = await payerOfRequest(sql, requestId)
-  if (customerId === undefined) return (await isArchived(sql, requestId)) ? 'archived' : undefined
-  const { is_free } = await queryRow<{ is_free: boolean }>(
-    sql,
-    "SELECT outcome IN ('node_died', 'superseded') AS is_free FROM usage_event WHERE customer_id = $1 AND request_id = $2",
-    [customerId, requestId],
-  )
-  return is_free ? 'free' : 'settled'
 }
