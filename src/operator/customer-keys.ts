@@ -3,7 +3,14 @@ import { refuseOutage } from '../base/db/refuse-outage.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { unused } from '../base/domain/spend.ts'
 import { issueNoted } from '../identity/auth/key-ring.ts'
-import { changeKey, findKeyInUse, findKeyItself, type NewKey, revokeKey } from '../identity/auth/keys.ts'
+import {
+  changeKey,
+  findKeyInUse,
+  findKeyItself,
+  type KeyListing,
+  type NewKey,
+  revokeKey,
+} from '../identity/auth/keys.ts'
 import { noteKeyChanged, noteKeyRevoked } from '../identity/auth/note-key.ts'
 import { findCustomer } from '../money/accounts/customers.ts'
 import { showKey } from '../wire/api/keys.ts'
@@ -60,8 +67,14 @@ export async function findCustomerKey(sql: Sql, key: string): Promise<FoundKey> 
     key_id: found.keyId,
     name: found.name,
     hint: found.hint,
-    state: found.revokedAt !== null ? 'revoked' : found.pausedAt !== null ? 'paused' : 'active',
+    state: stateOf(found),
   }
+}
+
+function stateOf({ revokedAt, expiresAt, pausedAt }: KeyListing): FoundKey['state'] {
+  if (revokedAt !== null) return 'revoked'
+  if (expiresAt !== null && expiresAt.getTime() <= Date.now()) return 'expired'
+  return pausedAt === null ? 'active' : 'paused'
 }
 
 function noSuchKey(): ApiError {

@@ -42,7 +42,8 @@ SELECT customer_id AS id, email, CASE WHEN disabled_at IS NULL THEN 'active' ELS
 WHERE deleted_at IS NULL AND (email ILIKE $1 OR customer_id = $2) ORDER BY created_at DESC, customer_id LIMIT $3`
 
 const KEYS = `
-SELECT key_id AS id, name, hint, paused_at IS NOT NULL AS is_paused, customer_id, email AS customer_email
+SELECT key_id AS id, name, hint, customer_id, email AS customer_email,
+       CASE WHEN api_key.expires_at <= now() THEN 'expired' WHEN paused_at IS NULL THEN 'active' ELSE 'paused' END AS state
 FROM api_key JOIN customer USING (customer_id)
 WHERE revoked_at IS NULL AND NOT is_playground AND (name ILIKE $1 OR hint = $4 OR key_id = $2)
 ORDER BY api_key.created_at DESC, key_id LIMIT $3`

@@ -18,7 +18,13 @@ test('an operator finds customers, keys, models and requests; others find nothin
     return (await response.json()) as Found
   }
   const { keys } = await find(name)
-  expect(keys).toMatchObject([{ name, customer_id: customer.customerId, is_paused: false }])
+  expect(keys).toMatchObject([{ name, customer_id: customer.customerId, state: 'active' }])
+  const expires = (at: string) =>
+    app.database.pool.query(`UPDATE api_key SET expires_at = ${at}, paused_at = now() WHERE key_id = $1`, [keys[0]!.id])
+  await expires("now() + interval '1 day'")
+  expect((await find(name)).keys).toMatchObject([{ state: 'paused' }])
+  await expires('now()')
+  expect((await find(name)).keys).toMatchObject([{ state: 'expired' }])
   const email = keys[0]!.customer_email
   expect((await find(email.toUpperCase())).customers).toMatchObject([{ id: customer.customerId, state: 'active' }])
   expect((await find(customer.customerId)).customers).toHaveLength(1)

@@ -167,3 +167,18 @@ test('the invitations of a person end when the person is deleted with the custom
   )
   expect(rows).toEqual([{ people: 0, invitations: 0 }])
 })
+
+test('a person is deleted with the customer, though a key of another customer names the person as its maker', async () => {
+  const [{ customerId }, { customerId: other }] = [await app.customer(), await app.customer()]
+  const { email } = await signedInMember(app, customerId)
+  const personId = await personIdOf(email)
+  const { pool } = app.database
+  await pool.query('UPDATE api_key SET person_id = $2 WHERE customer_id = $1', [other, personId])
+  expect(await transaction(pool, sql => deleteCustomer(sql, customerId))).toBe(true)
+  const { rows } = await pool.query(
+    'SELECT person_id, revoked_at IS NOT NULL AS is_revoked FROM api_key WHERE customer_id = $1',
+    [other],
+  )
+  expect(rows).toEqual([{ person_id: null, is_revoked: true }])
+  expect((await pool.query('SELECT FROM person WHERE person_id = $1', [personId])).rowCount).toBe(0)
+})

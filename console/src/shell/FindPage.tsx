@@ -220,7 +220,7 @@ function useOperatorResults(typed: string, isOpen: boolean, hasPages: boolean): 
     label: texts.customer(email),
     go: { to: '/operator/customers/$customerId', params: { customerId: id } } as const,
   }))
-  const keys = foundKeys.flatMap(({ id, name, hint, customer_id, customer_email, is_paused }) => {
+  const keys = foundKeys.flatMap(({ id, name, hint, customer_id, customer_email, state }) => {
     const open = {
       id: `key ${id}`,
       label: texts.keyOf(name, hint, customer_email),
@@ -231,7 +231,7 @@ function useOperatorResults(typed: string, isOpen: boolean, hasPages: boolean): 
       label: texts.pauseKeyOf(name, hint, customer_email),
       go: () => pause.mutate({ id, customerId: customer_id, name }),
     }
-    if (!mayChange || is_paused) return [open]
+    if (!mayChange || state !== 'active') return [open]
     return action === 'pause' ? [stop, open] : [open, stop]
   })
   return [
@@ -268,7 +268,7 @@ async function askForKey(key: string): Promise<FoundKey | null> {
 }
 
 function shownKey({ key_id, name, hint, customer_id, customer_email, state }: FoundKey) {
-  return { id: key_id, name, hint, customer_id, customer_email, is_paused: state !== 'active' }
+  return { id: key_id, name, hint, customer_id, customer_email, state }
 }
 
 function pageResults(items: readonly NavItem[], typed: string): Result[] {

@@ -132,15 +132,20 @@ export async function deleteCustomer(sql: Sql, customerId: string): Promise<bool
     'DELETE FROM membership WHERE customer_id = $1 RETURNING person_id',
     [customerId],
   )
-  // With their invitations: one that names nobody as its maker counts as one of the command line.
-  await sql.query(
-    `WITH deleted AS (
-       DELETE FROM person WHERE person_id = ANY ($1) AND installation_role IS NULL
-          AND NOT EXISTS (SELECT FROM membership WHERE membership.person_id = person.person_id)
-       RETURNING person_id)
-     DELETE FROM person_token WHERE made_by IN (SELECT person_id FROM deleted)`,
+  const { rows: leaving } = await sql.query<{ person_id: string }>(
+    `SELECT person_id FROM person WHERE person_id = ANY ($1) AND installation_role IS NULL
+        AND NOT EXISTS (SELECT FROM membership WHERE membership.person_id = person.person_id) FOR UPDATE`,
     [rows.map(({ person_id }) => person_id)],
   )
+  const people = [leaving.map(({ person_id }) => person_id)]
+  // Their invitations end: one that names nobody as its maker counts as one of the command line. So do their keys, of
+  // customers that they were members of before too.
+  await sql.query('DELETE FROM person_token WHERE made_by = ANY ($1)', people)
+  await sql.query(
+    'UPDATE api_key SET person_id = NULL, revoked_at = coalesce(revoked_at, now()) WHERE person_id = ANY ($1)',
+    people,
+  )
+  await sql.query('DELETE FROM person WHERE person_id = ANY ($1)', people)
   await bumpControlVersion(sql, 'access')
   return true
 }

@@ -98,7 +98,7 @@ export const foundKey = z
     key_id: z.string(),
     name: z.string(),
     hint: z.string(),
-    state: z.enum(['active', 'paused', 'revoked']),
+    state: z.enum(['active', 'paused', 'expired', 'revoked']),
   })
   .meta({ id: 'OperatorFoundKey' })
 export type FoundKey = z.infer<typeof foundKey>

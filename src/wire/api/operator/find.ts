@@ -21,7 +21,7 @@ export const found = z
         id: z.string(),
         name: z.string(),
         hint: z.string(),
-        is_paused: z.boolean(),
+        state: z.enum(['active', 'paused', 'expired']),
         customer_id: z.string(),
         customer_email: z.string(),
       }),
