@@ -8,6 +8,7 @@ import { extraFieldRules } from '../../src/wire/dialects/chat/upstream-request.t
 import { parseMessagesRequest } from '../../src/wire/dialects/messages/messages-request.ts'
 import { parseResponsesRequest } from '../../src/wire/dialects/responses/responses-request.ts'
 import { ask, json, offerFor } from './ask-server.ts'
+import { messagesProblem } from './server-problems.ts'
 
 // A conversation that passes through without translation reaches its server in order, whatever the client cut out of it.
 
@@ -31,33 +32,6 @@ const use = (id: string) => ({ type: 'tool_use', id, name: 'look', input: {} })
 const result = (id: string, content: unknown = 'a ship') => ({ type: 'tool_result', tool_use_id: id, content })
 const user = (content: unknown) => ({ role: 'user', content })
 const assistant = (content: unknown) => ({ role: 'assistant', content })
-
-/** What Anthropic says to a conversation; null if it takes it. Neighbours of one role are one turn. */
-function messagesProblem(messages: readonly JsonObject[]): string | null {
-  const turns: { role: unknown; blocks: JsonObject[] }[] = []
-  for (const { role, content } of messages) {
-    const blocks = typeof content === 'string' ? [text(content)] : (content as JsonObject[])
-    if (blocks.length === 0) return 'all messages must have non-empty content'
-    if (turns.at(-1)?.role === role) turns.at(-1)!.blocks.push(...blocks)
-    else turns.push({ role, blocks: [...blocks] })
-  }
-  for (const [at, { role, blocks }] of turns.entries()) {
-    const blank = (block: JsonObject) => block.type === 'text' && String(block.text).trim() === ''
-    if (blocks.some(block => blank(block) || (Array.isArray(block.content) && block.content.some(blank))))
-      return 'text content blocks must contain non-whitespace text'
-    const ids = (of: typeof blocks | undefined, type: string, key: string) =>
-      (of ?? []).filter(block => block.type === type).map(block => block[key])
-    const results = ids(blocks, 'tool_result', 'tool_use_id')
-    if (role === 'assistant') {
-      const next = ids(turns[at + 1]?.blocks, 'tool_result', 'tool_use_id')
-      if (turns[at + 1] !== undefined && ids(blocks, 'tool_use', 'id').some(id => !next.includes(id)))
-        return '`tool_use` ids were found without `tool_result` blocks immediately after'
-    } else if (results.some(id => !ids(turns[at - 1]?.blocks, 'tool_use', 'id').includes(id))) {
-      return 'unexpected `tool_use_id` found in `tool_result` blocks'
-    }
-  }
-  return null
-}
 
 describe('messages', () => {
   it('that are in order stay as they are', () => {
@@ -84,7 +58,7 @@ describe('messages', () => {
   // anthropics/claude-code issues 558, 1831, 8004.
   it('have a result for each call, and a call for each result', () => {
     const { messages } = messagesSent([user('x'), assistant([use('t1')]), user('stop'), user([result('t9')])])
-    expect(messagesProblem(messages)).toBe(null)
+    expect(messagesProblem({ messages })).toBe(null)
     expect(JSON.stringify(messages)).toContain('"tool_use_id":"t1"')
     expect(JSON.stringify(messages)).not.toContain('"tool_use_id":"t9"')
     expect(JSON.stringify(messages)).toContain('a ship')
@@ -113,8 +87,9 @@ describe('messages', () => {
         }))
         fc.pre(JSON.stringify(meant).includes('"x"'))
         const { messages } = messagesSent([user('go'), ...meant])
-        expect(messagesProblem(messages), JSON.stringify(messages)).toBe(null)
-        if (messagesProblem([user('go'), ...meant]) === null) expect(messages).toHaveLength(meant.length + 1)
+        expect(messagesProblem({ messages }), JSON.stringify(messages)).toBe(null)
+        if (messagesProblem({ messages: [user('go'), ...meant] }) === null)
+          expect(messages).toHaveLength(meant.length + 1)
       }),
       { numRuns: 400 },
     )

@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { NO_RESULT } from '../tool-names.ts'
+import { UniqueCalls } from './unique-calls.ts'
 
 // What agents send after they have cut their history or were interrupted: blank texts, calls without results, results
 // without calls. The vendors refuse the whole conversation from then on (anthropics/claude-code issues 558, 1831, 21392,
@@ -7,13 +8,15 @@ import { NO_RESULT } from '../tool-names.ts'
 
 /**
  * Returns the messages for a server of messages: the given list if nothing is wrong with it. Blank texts and empty
- * messages are left out, each call has a result in the next turn of the user, and a result without a call is text.
+ * messages are left out, each call has an id of its own and one result, before anything else in the next turn of the
+ * user, and a result without a call is text.
  */
 export function fitMessageTurns(messages: readonly unknown[]): readonly unknown[] {
   const filled = messages.map(withoutBlanks).filter(message => !isEmptyMessage(message))
   // A server names the fault of a conversation without any text better.
   if (filled.length === 0) return messages
-  const paired = pairResults(filled.map((message, at) => (at === filled.length - 1 ? trimmedEnd(message) : message)))
+  const ended = filled.map((message, at) => (at === filled.length - 1 ? trimmedEnd(message) : message))
+  const paired = pairResults(withUniqueIds(ended))
   return isSame(messages, paired) ? messages : paired
 }
 
@@ -54,6 +57,27 @@ function trimmedEnd(message: unknown): unknown {
   return content === message.content ? message : { ...message, content }
 }
 
+/** "`tool_use` ids must be unique": some servers number the calls of each answer from 0. */
+function withUniqueIds(messages: readonly unknown[]): readonly unknown[] {
+  const calls = new UniqueCalls()
+  let lastRole: unknown
+  return messages.map(message => {
+    if (!isJsonObject(message) || !Array.isArray(message.content)) return message
+    if (message.role === 'assistant' && lastRole !== 'assistant') calls.beginTurn()
+    lastRole = message.role
+    const content = message.content.map(block => {
+      if (isOf(block, 'tool_use')) return renamed(block, 'id', calls.call(block.id))
+      return isOf(block, 'tool_result') ? renamed(block, 'tool_use_id', calls.result(block.tool_use_id)) : block
+    })
+    return isSame(message.content, content) ? message : { ...message, content }
+  })
+}
+
+/** `id`: undefined leaves the object as it is. */
+function renamed(object: JsonObject, field: string, id: unknown): JsonObject {
+  return id === undefined || object[field] === id ? object : { ...object, [field]: id }
+}
+
 /** Neighbours of the same role are one turn for the server. */
 function pairResults(messages: readonly unknown[]): unknown[] {
   const paired: unknown[] = []
@@ -67,35 +91,54 @@ function pairResults(messages: readonly unknown[]): unknown[] {
     else paired.push(...turn)
     const isAssistant = role === 'assistant'
     // Instructions in the middle of a conversation end no turn.
-    if (isAssistant || role === 'user') open = isAssistant ? idsOf(turn, 'tool_use', 'id') : new Set()
+    if (isAssistant || role === 'user') open = isAssistant ? callsOf(turn) : new Set()
     at = end
   }
   return paired
 }
 
-function idsOf(turn: readonly JsonObject[], type: string, key: string): Set<unknown> {
-  const blocks = turn.flatMap(({ content }) => (Array.isArray(content) ? content.filter(isJsonObject) : []))
-  return new Set(blocks.filter(block => block.type === type).map(block => block[key]))
+function callsOf(turn: readonly JsonObject[]): Set<unknown> {
+  return new Set(turn.flatMap(blocksOf).flatMap(block => (isOf(block, 'tool_use') ? [block.id] : [])))
 }
 
-function withResults(turn: readonly JsonObject[], open: ReadonlySet<unknown>): JsonObject[] {
-  const answered = idsOf(turn, 'tool_result', 'tool_use_id')
-  const stubs = [...open]
-    .filter(id => !answered.has(id))
-    .map(id => ({ type: 'tool_result', tool_use_id: id, content: NO_RESULT, is_error: true }))
-  const hasOrphans = [...answered].some(id => !open.has(id))
-  if (stubs.length === 0 && !hasOrphans) return [...turn]
-  return turn.map((message, at) => {
-    const { content } = message
-    const given = Array.isArray(content) ? content : [{ type: 'text', text: content }]
-    const blocks = hasOrphans ? given.flatMap(block => asText(block, open)) : given
-    return { ...message, content: at === 0 ? [...stubs, ...blocks] : blocks }
-  })
+function blocksOf({ content }: JsonObject): readonly unknown[] {
+  return Array.isArray(content) ? content : [{ type: 'text', text: content }]
 }
 
-function asText(block: unknown, open: ReadonlySet<unknown>): unknown[] {
-  if (!isJsonObject(block) || block.type !== 'tool_result' || open.has(block.tool_use_id)) return [block]
-  const { tool_use_id: id, content } = block
+function isOf(block: unknown, type: string): block is JsonObject {
+  return isJsonObject(block) && block.type === type
+}
+
+function withResults(turn: readonly JsonObject[], calls: ReadonlySet<unknown>): JsonObject[] {
+  const open = new Set(calls)
+  let isOrdered = true
+  const results: unknown[] = []
+  const rests = turn.map(message =>
+    blocksOf(message).flatMap(block => {
+      if (!isOf(block, 'tool_result')) {
+        isOrdered &&= open.size === 0
+        return [block]
+      }
+      // A second result of a call has none either.
+      if (open.delete(block.tool_use_id)) {
+        results.push(block)
+        return []
+      }
+      isOrdered = false
+      return asText(block)
+    }),
+  )
+  if (isOrdered && open.size === 0) return [...turn]
+  const stubs = [...open].map(id => ({ type: 'tool_result', tool_use_id: id, content: NO_RESULT, is_error: true }))
+  const first = [...stubs, ...results]
+  const ordered = turn.map((message, at) => ({
+    ...message,
+    content: [...(at === 0 ? first : []), ...(rests[at] ?? [])],
+  }))
+  return ordered.filter(({ content }) => content.length > 0)
+}
+
+function asText({ tool_use_id: id, content }: JsonObject): unknown[] {
   const said = Array.isArray(content) ? content : [{ type: 'text', text: typeof content === 'string' ? content : '' }]
   return [{ type: 'text', text: removedCall(id) }, ...withoutBlankTexts(said)]
 }
@@ -106,7 +149,8 @@ const removedCall = (id: unknown) => `The result of the tool call ${String(id)},
  * Returns the messages for a cloud of chat, in the same order: "An assistant message with 'tool_calls' must be followed by
  * tool messages", "messages with role 'tool' must be a response to a preceding message with 'tool_calls'".
  */
-export function fitChatPairs(messages: readonly unknown[]): readonly unknown[] {
+export function fitChatPairs(given: readonly unknown[]): readonly unknown[] {
+  const messages = withUniqueChatIds(given)
   const paired: unknown[] = []
   for (let at = 0; at < messages.length; ) {
     const message = messages[at++]
@@ -125,7 +169,20 @@ export function fitChatPairs(messages: readonly unknown[]): readonly unknown[] {
     for (const id of open) paired.push({ role: 'tool', tool_call_id: id, content: NO_RESULT })
     for (const { tool_call_id: id, content } of orphans) paired.push({ role: 'user', content: orphanText(id, content) })
   }
-  return isSame(messages, paired) ? messages : paired
+  return isSame(given, paired) ? given : paired
+}
+
+function withUniqueChatIds(messages: readonly unknown[]): readonly unknown[] {
+  const unique = new UniqueCalls()
+  return messages.map(message => {
+    if (!isJsonObject(message)) return message
+    const { role, tool_calls: calls, tool_call_id: resultOf } = message
+    if (role === 'tool') return renamed(message, 'tool_call_id', unique.result(resultOf))
+    if (role !== 'assistant' || !Array.isArray(calls)) return message
+    unique.beginTurn()
+    const own = calls.map(call => (isJsonObject(call) ? renamed(call, 'id', unique.call(call.id)) : call))
+    return isSame(calls, own) ? message : { ...message, tool_calls: own }
+  })
 }
 
 function chatCallIds(message: unknown): unknown[] {
@@ -138,8 +195,10 @@ function orphanText(id: unknown, content: unknown): unknown {
   return [{ type: 'text', text: removedCall(id) }, ...content]
 }
 
+type OutputType = 'function_call_output' | 'custom_tool_call_output'
+
 /** The items with a call and those with its result, which servers of responses pair. */
-const outputsOf: Readonly<Record<string, string>> = {
+const outputsOf: Readonly<Record<string, OutputType>> = {
   function_call: 'function_call_output',
   custom_tool_call: 'custom_tool_call_output',
 }
@@ -149,23 +208,45 @@ const outputsOf: Readonly<Record<string, string>> = {
  * found for function call output".
  */
 export function fitItemPairs(input: readonly unknown[]): readonly unknown[] {
-  const objects = input.filter(isJsonObject)
-  const idsIn = (types: readonly string[]) =>
-    new Set(objects.filter(({ type }) => types.includes(String(type))).map(({ call_id: id }) => id))
-  const [called, answered] = [idsIn(Object.keys(outputsOf)), idsIn(Object.values(outputsOf))]
-  const paired = input.flatMap(item => {
-    if (!isJsonObject(item)) return [item]
-    const { type, call_id: id, output } = item
-    const result = outputsOf[String(type)]
-    if (result !== undefined && !answered.has(id)) return [item, { type: result, call_id: id, output: NO_RESULT }]
-    if (!Object.values(outputsOf).includes(String(type)) || called.has(id)) return [item]
-    const content = [
-      { type: 'input_text', text: removedCall(id) },
-      ...(Array.isArray(output) ? output : [{ type: 'input_text', text: String(output ?? '') }]),
-    ]
-    return [{ type: 'message', role: 'user', content }]
+  const unique = { function_call_output: new UniqueCalls(), custom_tool_call_output: new UniqueCalls() }
+  const named = input.map(item => {
+    if (!isJsonObject(item)) return item
+    const { call_id: id } = item
+    const type = String(item.type)
+    const output = outputOf(item)
+    if (output !== undefined) return renamed(item, 'call_id', unique[output].call(id))
+    if (!isOutput(type)) return item
+    const sent = unique[type].result(id)
+    return sent === undefined ? asMessage(item) : renamed(item, 'call_id', sent)
+  })
+  const open = {
+    function_call_output: unique.function_call_output.unanswered(),
+    custom_tool_call_output: unique.custom_tool_call_output.unanswered(),
+  }
+  const paired = named.flatMap(item => {
+    const type = isJsonObject(item) ? outputOf(item) : undefined
+    if (type === undefined) return [item]
+    const { call_id: id } = item as JsonObject
+    return open[type].has(id) ? [item, { type, call_id: id, output: NO_RESULT }] : [item]
   })
   return isSame(input, paired) ? input : paired
+}
+
+/** Returns the type of the item with the result of a call; undefined if the item is no call. */
+function outputOf({ type }: JsonObject): OutputType | undefined {
+  return Object.hasOwn(outputsOf, String(type)) ? outputsOf[String(type)] : undefined
+}
+
+function isOutput(type: string): type is OutputType {
+  return type === 'function_call_output' || type === 'custom_tool_call_output'
+}
+
+function asMessage({ call_id: id, output }: JsonObject): JsonObject {
+  const content = [
+    { type: 'input_text', text: removedCall(id) },
+    ...(Array.isArray(output) ? output : [{ type: 'input_text', text: String(output ?? '') }]),
+  ]
+  return { type: 'message', role: 'user', content }
 }
 
 /**
