@@ -56,6 +56,16 @@ describe.each(crossings)('an answer for %s from %s (stream: %s)', (client, serve
     expect(check(client, server, { output, stream }, { text })).toBe(violation)
   })
 
+  it('may be null where the schema is nullable', () => {
+    const schema = {
+      type: 'object',
+      properties: { at: { type: 'string', nullable: true, minLength: 2 } },
+      required: ['at'],
+    }
+    expect(check(client, server, { output: schema, stream }, { text: '{"at":null}' })).toBe(undefined)
+    expect(check(client, server, { output: schema, stream }, { text: '{"at":"a"}' })).toBe('#/at minLength')
+  })
+
   it('is not at fault if it was cut off, or calls a tool', () => {
     expect(check(client, server, { output, stream }, { text: '{"score":', limitReached: true })).toBe(undefined)
     const tools = [{ name: 'look', schema: { type: 'object', properties: {} } }]

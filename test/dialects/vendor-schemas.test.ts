@@ -135,6 +135,31 @@ const faults: readonly [string, object][] = [
   ['patterns of names', { type: 'object', properties: {}, patternProperties: { '^(.*)$': {} } }],
   ['a description that is none', { type: 'object', title: 7, description: ['a'], properties: {} }],
   [
+    'words of OpenAPI',
+    {
+      type: 'object',
+      nullable: true,
+      properties: {
+        a: {
+          type: 'string',
+          nullable: true,
+          example: 'x',
+          xml: { name: 'a' },
+          externalDocs: { url: 'https://x.example' },
+        },
+        b: {
+          type: 'integer',
+          minimum: 0,
+          exclusiveMinimum: true,
+          exclusiveMaximum: false,
+          format: 'int32',
+          nullable: false,
+        },
+        nullable: { oneOf: [{ type: 'string' }], discriminator: { propertyName: 'kind', mapping: { a: '#/a' } } },
+      },
+    },
+  ],
+  [
     'names with brackets',
     { type: 'object', properties: { 'filter[id]': { type: 'string' }, $top: {} }, required: ['$top'] },
   ],
@@ -187,6 +212,29 @@ describe.each(clients.flatMap(client => servers.map(server => [client, server] a
         })
       }
       expect(texts.map(text => JSON.parse(text))).toEqual([given, { at: 'sea' }])
+    })
+
+    it('may have nullable properties, whose null is a value', () => {
+      const properties = {
+        when: { type: 'string', nullable: true },
+        unit: { type: 'string', enum: ['c', 'f'], nullable: true },
+        place: { $ref: '#/$defs/place', nullable: true },
+      }
+      const place = { type: 'object', properties: { nullable: { type: 'boolean' } } }
+      const schema = { type: 'object', properties, required: ['when', 'unit', 'place'], $defs: { place } }
+      const { body } = ask(requests[client]({ tools: [{ name: 'look', schema }] }), offerFor(server))
+      const [sent] = schemasOf(body, server).parameters
+      expect(sent).toMatchObject({
+        properties: {
+          when: { type: ['string', 'null'] },
+          unit:
+            server === 'gemini'
+              ? { type: 'string', enum: ['c', 'f'], nullable: true }
+              : { type: ['string', 'null'], enum: ['c', 'f', null] },
+          place: { anyOf: [{ $ref: '#/$defs/place' }, { type: 'null' }] },
+        },
+        $defs: { place: { properties: { nullable: { type: 'boolean' } } } },
+      })
     })
 
     it('is sent once for each name of a tool', () => {

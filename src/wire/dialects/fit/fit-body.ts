@@ -3,8 +3,9 @@ import { type AnswerSchemas, type ChatJob, type FitNotes, noteFit } from '../../
 import type { Dialect } from '../../../base/domain/conversation.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import { withoutNullable } from '../nullable-schema.ts'
 import { flatToolName } from '../tool-names.ts'
-import { fitParameters, fitSchema } from './fit-schema.ts'
+import { fitParameters, fitSchema, withoutNullAtTop } from './fit-schema.ts'
 import { fitChatPairs, fitItemPairs, fitMessageTurns, withoutBlankTexts, withoutForeignId } from './fit-turns.ts'
 import { fitPropertyNames, type PropertyNames, renameProperties } from './property-names.ts'
 import { canBeStrict } from './strict-schema.ts'
@@ -69,7 +70,8 @@ export class Fit implements FitNotes {
     const isChanged = fitted !== schema && JSON.stringify(fitted) !== JSON.stringify(withProperties(schema))
     if (isChanged) this.changed.add('tools.parameters')
     if (staysStrict !== isStrict) this.changed.add('tools.strict')
-    if (isStrict && typeof tool === 'string' && (isChanged || !staysStrict)) this.#check().tools.set(tool, schema)
+    if (isStrict && typeof tool === 'string' && (isChanged || !staysStrict))
+      this.#check().tools.set(tool, asJsonSchema(schema))
     return { parameters: fitted, strict: staysStrict }
   }
 
@@ -99,7 +101,7 @@ export class Fit implements FitNotes {
   output(schema: unknown, isStrict: boolean): { schema: unknown; strict: boolean } {
     if (!isJsonObject(schema)) return { schema, strict: isStrict }
     const { output, strict } = this.rules
-    const top = output.isValid ? withDefinitions(schema) : schema
+    const top = output.isValid ? withDefinitions(withoutNullAtTop(schema)) : schema
     const plain = fitSchema(top, output)
     const staysStrict = isStrict && (strict === null || canBeStrict(plain))
     const fitted = staysStrict && strict !== null ? fitSchema(plain, strict) : plain
@@ -112,7 +114,7 @@ export class Fit implements FitNotes {
 
   /** Has the answer checked against the client's schema, because the server got another or none. */
   checkOutput(schema: unknown): void {
-    this.#check().output = schema
+    this.#check().output = asJsonSchema(schema)
   }
 
   #check(): AnswerSchemas {
@@ -126,6 +128,15 @@ export class Fit implements FitNotes {
     if (!type.startsWith('image/')) return type
     return imageTypeOf(base64) ?? (type === 'image/jpg' ? 'image/jpeg' : type)
   }
+}
+
+/** The check of answers knows no `nullable`. */
+function asJsonSchema(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(asJsonSchema)
+  if (!isJsonObject(schema)) return schema
+  // A property may have this name too.
+  const level = typeof schema.nullable === 'boolean' ? withoutNullable(schema) : schema
+  return Object.fromEntries(Object.entries(level).map(([key, value]) => [key, asJsonSchema(value)]))
 }
 
 /** An object without properties says the same as one with none. */

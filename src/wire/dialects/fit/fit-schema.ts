@@ -82,13 +82,20 @@ export function fitSchema(given: JsonObject, rules: PlaceRules): JsonObject {
  */
 export function fitParameters(schema: unknown, rules: SchemaRules): JsonObject {
   let top = isJsonObject(schema) ? schema : {}
-  if (rules.isValid) top = withDefinitions(top)
+  if (rules.isValid) top = withDefinitions(withoutNullAtTop(top))
   if (rules.isPlainAtTop) top = plainTop(top)
   const isObject = top.type === 'object' && isJsonObject(top.properties)
   const fitting = isObject
     ? top
     : { ...top, type: 'object', properties: isJsonObject(top.properties) ? top.properties : {} }
   return fitSchema(fitting, rules)
+}
+
+/** Arguments and answers are objects at every vendor, whatever `nullable` says. */
+export function withoutNullAtTop(schema: JsonObject): JsonObject {
+  if (schema.nullable === undefined) return schema
+  const { nullable: _, ...others } = schema
+  return others
 }
 
 function isRefused(keyword: string, value: unknown, { keywords, refused, formats, minItemsMax }: SchemaRules): boolean {
@@ -174,9 +181,19 @@ function definedOnly(schema: JsonObject): JsonObject {
       copy ??= { ...schema }
       if (known.length > 0) copy.enum = known
       else delete copy.enum
+      // Google's own word: its lists of values have no null.
+      if (known.length > 0 && values.includes(null)) {
+        copy.nullable = true
+        if (Array.isArray(copy.type)) copy.type = withoutNull(copy.type)
+      }
     }
   }
   return copy ?? schema
+}
+
+function withoutNull(types: readonly unknown[]): unknown {
+  const others = types.filter(type => type !== 'null')
+  return others.length === 1 ? others[0] : others
 }
 
 function describe(description: unknown, told: readonly (readonly [keyword: string, value: unknown])[]): string {

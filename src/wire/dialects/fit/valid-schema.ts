@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import { withoutNullable } from '../nullable-schema.ts'
 
 // What clients and their MCP servers send as JSON Schema is often none: drafts 3 and 4, OpenAPI, PHP's empty lists for empty
 // objects, types of other languages. Vendors refuse the whole request for one of them: "JSON schema is invalid. It must match
@@ -105,7 +106,7 @@ const checks: Readonly<Record<string, Check>> = {
       ...['unevaluatedItems', 'unevaluatedProperties'],
     ].map(name => [name, schema]),
   ),
-  ...Object.fromEntries(['uniqueItems', 'deprecated', 'readOnly', 'writeOnly', 'nullable'].map(name => [name, flag])),
+  ...Object.fromEntries(['uniqueItems', 'deprecated', 'readOnly', 'writeOnly'].map(name => [name, flag])),
   multipleOf: divisor,
   pattern,
   required: names,
@@ -123,10 +124,12 @@ function typeSchema(value: unknown): JsonObject | undefined {
 
 /**
  * Returns one level of a schema as JSON Schema 2020-12: the given object if it is valid, else a copy. What older drafts
- * say is said anew; what has no meaning is left out. `left` gets the keywords that constrained something and are gone.
+ * and OpenAPI say is said anew; what has no meaning is left out.
+ *
+ * @param left gets the keywords that constrained something and are gone
  */
 export function validLevel(given: JsonObject, left: (keyword: string, value: unknown) => void): JsonObject {
-  let copy: JsonObject | null = null
+  let copy: JsonObject | null = given.nullable === undefined ? null : withoutNullable(given)
   const own = (): JsonObject => {
     copy ??= { ...given }
     return copy

@@ -1,27 +1,24 @@
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
+import { withoutNullable } from '../nullable-schema.ts'
 
 /**
  * Turns a schema of Google's OpenAPI subset into JSON Schema: types in lower case, `nullable` as a type. Other keys
  * mean the same. JSON Schema stays as it is.
  */
 export function schemaAsJsonSchema(schema: JsonObject): JsonObject {
-  const { nullable, ...rest } = schema
-  const result: JsonObject = rest
-  if (typeof schema.type === 'string') {
-    const type = schema.type.toLowerCase()
-    result.type = nullable === true ? [type, 'null'] : type
-  }
-  if (isJsonObject(schema.items)) result.items = schemaAsJsonSchema(schema.items)
-  if (isJsonObject(schema.properties)) {
+  const { type } = schema
+  const result = withoutNullable(typeof type === 'string' ? { ...schema, type: type.toLowerCase() } : schema)
+  if (isJsonObject(result.items)) result.items = schemaAsJsonSchema(result.items)
+  if (isJsonObject(result.properties)) {
     result.properties = Object.fromEntries(
-      Object.entries(schema.properties).map(([name, value]) => [
+      Object.entries(result.properties).map(([name, value]) => [
         name,
         isJsonObject(value) ? schemaAsJsonSchema(value) : value,
       ]),
     )
   }
-  if (Array.isArray(schema.anyOf)) {
-    result.anyOf = schema.anyOf.map(each => (isJsonObject(each) ? schemaAsJsonSchema(each) : each))
+  if (Array.isArray(result.anyOf)) {
+    result.anyOf = result.anyOf.map(each => (isJsonObject(each) ? schemaAsJsonSchema(each) : each))
   }
   return result
 }
