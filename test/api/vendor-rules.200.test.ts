@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { countTokens } from '../../src/wire/tokens/count-tokens.ts'
 import { startTestApp, testOffer } from '../harness/app.ts'
 import { startScriptedUpstream } from '../harness/scripted-upstream.ts'
 import { vendorAnswer } from '../harness/scripted-vendors.ts'
@@ -13,7 +14,11 @@ const world = useResource(
     const claude = testOffer(upstream.baseUrl, { modelId: 'claude' })
     const openrouter = testOffer(upstream.baseUrl, { modelId: 'chat' })
     const offers = [
-      { ...offer, endpoint: { ...offer.endpoint, endpointId: 'responses' }, speaks: ['responses' as const] },
+      {
+        ...offer,
+        endpoint: { ...offer.endpoint, endpointId: 'responses', kind: 'cloud' as const },
+        speaks: ['responses' as const],
+      },
       { ...claude, endpoint: { ...claude.endpoint, endpointId: 'claude' }, speaks: ['messages' as const] },
       { ...openrouter, endpoint: { ...openrouter.endpoint, endpointId: 'chat', kind: 'cloud' as const } },
     ]
@@ -158,4 +163,94 @@ test('the details of reasoning of a server of chat come back to it from a client
   expect(sent.reasoning_details).toContainEqual(
     expect.objectContaining({ type: 'reasoning.encrypted', data: 'RU5D', format: 'google-gemini-v1' }),
   )
+})
+
+describe('more stop sequences than a cloud of chat takes', () => {
+  const stop_sequences = ['<1>', '<2>', '<3>', '<4>', '<5>']
+  const text = `one two three <5> ${'and more '.repeat(200)}`
+  const request = { model: 'chat', max_tokens: 900, stop_sequences, messages: [{ role: 'user', content: 'Count.' }] }
+  const counted = countTokens('one two three ')
+
+  // The server is left at the sequence, so a whole answer is read from a stream.
+  test('cut a whole answer, which is charged as served', async () => {
+    const customer = await world.gateway.customer()
+    world.upstream.respondWith(vendorAnswer('chat', { text }))
+    const { headers, body } = await post('/v1/messages', customer.key, request)
+    expect(body).toMatchObject({
+      content: [{ type: 'text', text: 'one two three ' }],
+      stop_reason: 'stop_sequence',
+      stop_sequence: '<5>',
+      usage: { output_tokens: counted },
+    })
+    expect(headers.get('x-switchyard-changed-fields')).toBe('stop')
+    expect(world.upstream.requests.at(-1)!.body).toMatchObject({ stop: stop_sequences.slice(0, 4), stream: true })
+    const [row] = await world.gateway.settled(customer, 1)
+    expect(row).toMatchObject({ output_tokens: counted, outcome: 'served', success: true })
+  })
+
+  test('cut a stream, which is charged as served', async () => {
+    const customer = await world.gateway.customer()
+    world.upstream.respondWith(vendorAnswer('chat', { text }))
+    const response = await fetch(`${world.gateway.url}/v1/messages`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ ...request, stream: true }),
+    })
+    const events = await response.text()
+    expect(events).toContain('"stop_reason":"stop_sequence","stop_sequence":"<5>"')
+    expect(events).not.toContain('more')
+    const [row] = await world.gateway.settled(customer, 1)
+    expect(row).toMatchObject({ output_tokens: counted, outcome: 'served', success: true })
+  })
+
+  test('may leave nothing of an answer, which is free', async () => {
+    const customer = await world.gateway.customer()
+    world.upstream.respondWith(vendorAnswer('chat', { text: '<5> one' }))
+    const { status, body } = await post('/v1/messages', customer.key, request)
+    expect([status, body]).toMatchObject([200, { content: [], stop_reason: 'stop_sequence' }])
+    const [row] = await world.gateway.settled(customer, 1)
+    expect(row!.output_tokens).toBe(0)
+  })
+
+  test('do not change an answer without them', async () => {
+    const customer = await world.gateway.customer()
+    world.upstream.respondWith(vendorAnswer('chat', { text: 'one <' }))
+    const { body } = await post('/v1/messages', customer.key, request)
+    expect(body).toMatchObject({
+      content: [{ text: 'one <' }],
+      stop_reason: 'end_turn',
+      usage: { input_tokens: 10, output_tokens: 7 },
+    })
+  })
+
+  test('are refused where the gateway would have to look for too many', async () => {
+    const customer = await world.gateway.customer()
+    const many = Array.from({ length: 261 }, (_, at) => `<${at}>`)
+    const { status, body } = await post('/v1/messages', customer.key, { ...request, stop_sequences: many })
+    expect([status, JSON.stringify(body)]).toEqual([400, expect.stringContaining('261 stop sequences (at most 260)')])
+  })
+})
+
+// anomalyco/opencode issue 4909, zed-industries/zed issue 42393.
+test('more tools than a cloud of chat or responses takes go to other servers only', async () => {
+  const customer = await world.gateway.customer()
+  const tools = Array.from({ length: 129 }, (_, at) => ({ name: `tool_${at}`, input_schema: { type: 'object' } }))
+  const request = (model: string, count: number) =>
+    post('/v1/messages', customer.key, {
+      ...{ model, max_tokens: 9, tools: tools.slice(0, count) },
+      messages: [{ role: 'user', content: 'Hello!' }],
+    })
+  for (const model of ['chat', 'responses']) {
+    const refused = await request(model, 129)
+    expect(refused.status).toBe(400)
+    expect(JSON.stringify(refused.body)).toContain('the request has 129 tools (at most 128)')
+  }
+  for (const [model, dialect, count] of [
+    ['chat', 'chat', 128],
+    ['claude', 'messages', 129],
+  ] as const) {
+    world.upstream.respondWith(vendorAnswer(dialect, { text: 'Hi' }))
+    expect((await request(model, count)).status).toBe(200)
+    expect(world.upstream.requests.at(-1)!.body.tools).toHaveLength(count)
+  }
 })

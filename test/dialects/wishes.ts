@@ -19,11 +19,12 @@ export interface Wish {
   readonly endUser?: string
   readonly maxTokens?: number
   readonly output?: JsonObject
+  readonly stops?: readonly string[]
 }
 
 /** The same wish as a request of each client. */
 export const requests: Readonly<Record<Client, (wish: Wish) => ChatJob>> = {
-  chat: ({ tools = [], calls = [], endUser, maxTokens = 60, output, stream = false }) =>
+  chat: ({ tools = [], calls = [], endUser, maxTokens = 60, output, stops, stream = false }) =>
     parseChatRequest(
       json({
         model: 'm',
@@ -44,6 +45,7 @@ export const requests: Readonly<Record<Client, (wish: Wish) => ChatJob>> = {
           type: 'function',
           function: { name, description: null, parameters: schema, strict },
         })),
+        ...(stops && { stop: stops }),
         ...(endUser !== undefined && { user: endUser }),
         ...(output && {
           response_format: { type: 'json_schema', json_schema: { name: 'card', strict: true, schema: output } },
@@ -71,7 +73,7 @@ export const requests: Readonly<Record<Client, (wish: Wish) => ChatJob>> = {
       ),
       extraFieldRules(),
     ),
-  messages: ({ tools = [], calls = [], endUser, maxTokens = 60, output, stream = false }) =>
+  messages: ({ tools = [], calls = [], endUser, maxTokens = 60, output, stops, stream = false }) =>
     chatJobOf(
       parseMessagesRequest(
         json({
@@ -91,13 +93,14 @@ export const requests: Readonly<Record<Client, (wish: Wish) => ChatJob>> = {
             input_schema: schema ?? { type: 'object' },
             eager_input_streaming: true,
           })),
+          ...(stops && { stop_sequences: stops }),
           ...(endUser !== undefined && { metadata: { user_id: endUser } }),
           ...(output && { output_config: { format: { type: 'json_schema', schema: output } } }),
         }),
       ),
       extraFieldRules(),
     ),
-  gemini: ({ tools = [], calls = [], maxTokens = 60, output, stream = false }) =>
+  gemini: ({ tools = [], calls = [], maxTokens = 60, output, stops, stream = false }) =>
     chatJobOf(
       parseGeminiRequest(
         json({
@@ -120,6 +123,7 @@ export const requests: Readonly<Record<Client, (wish: Wish) => ChatJob>> = {
           }),
           generationConfig: {
             maxOutputTokens: maxTokens,
+            ...(stops && { stopSequences: stops }),
             ...(output && { responseMimeType: 'application/json', responseJsonSchema: output }),
           },
         }),

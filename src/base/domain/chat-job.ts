@@ -310,6 +310,8 @@ export interface FitNotes {
   readonly properties: ReadonlyMap<string, ReadonlyMap<string, string>>
   /** What the answer is checked against. Undefined: the server got all schemas as they are, or there are none. */
   readonly schemas: AnswerSchemas | undefined
+  /** The stop sequences that the server did not get, so the gateway cuts the answer at them. */
+  readonly cutStops: readonly string[]
   /** Where the answer breaks one of them, such as `#/tags maxItems`. Set when the answer has been read. */
   schemaViolation: string | undefined
 }

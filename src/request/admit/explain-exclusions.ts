@@ -7,6 +7,7 @@ import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../../base/domai
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 import { type Offer, serves, TRUSTED_ABOVE } from '../../base/domain/offer.ts'
 import { heldNanos } from '../../base/domain/request-bounds.ts'
+import { excessAt } from '../../base/domain/vendor-counts.ts'
 import { valueAt } from '../../base/runtime/collections.ts'
 
 /**
@@ -58,7 +59,9 @@ export function explainExclusions(
     const tool = job.source?.pictureTool
     const picture =
       tool === undefined || !missing.includes('images') ? '' : `, which the results of the tool "${tool}" are`
-    const which = (missing.length === 0 ? '' : `; none has ${missing.join(' or ')}${picture}`) + native
+    const excess = candidates.map(offer => excessAt(offer, job)).find(each => each !== null)
+    const counted = excess === undefined ? '' : `; the request has ${excess}`
+    const which = (missing.length === 0 ? '' : `; none has ${missing.join(' or ')}${picture}`) + native + counted
     return new ApiError('feature_not_supported', {
       message: `No server of this model can answer this request: ${why}${which}. You were not charged. Send it without the feature, or choose a model that has it: GET /v1/models lists the features of each.`,
     })
@@ -110,7 +113,7 @@ const phrases: Record<ExclusionReason, readonly [one: string, many: string, why:
   feature_missing: [
     'offer',
     'offers',
-    "a feature the request uses (its endpoint, tools, images, audio, stop sequences, a JSON schema, dimensions, citations or a toolset of one vendor's models)",
+    "a feature the request uses (its endpoint, tools or their number, images, audio, stop sequences, a JSON schema, dimensions, citations or a toolset of one vendor's models)",
   ],
   max_input_usd_per_million: ['offer', 'offers', 'max_input_usd_per_million'],
   max_output_usd_per_million: ['offer', 'offers', 'max_output_usd_per_million'],

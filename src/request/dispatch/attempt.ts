@@ -1,3 +1,4 @@
+import type { AnswerEvent } from '../../base/domain/answer-event.ts'
 import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { Envelope } from '../../base/domain/completion.ts'
 import type { Attempt, DataAnswer, StreamAnswer, Ticket, WholeAnswer } from '../../base/domain/handoff.ts'
@@ -5,6 +6,8 @@ import type { Health } from '../../base/domain/health.ts'
 import type { Offer, Timeouts } from '../../base/domain/offer.ts'
 import { Cancelled, type UpstreamFailure } from '../../base/domain/upstream-failure.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
+import { answerToCompletion } from '../../wire/dialects/chat/answer-to-completion.ts'
+import { ChunkDecoder } from '../../wire/dialects/chat/chunk-decoder.ts'
 import { type ExpectedAnswer, judgeCompletion } from '../../wire/dialects/chat/finish.ts'
 import type { AnswerReader, UpstreamTask } from '../../wire/dialects/upstream-task.ts'
 import type { ExchangeLimits } from '../../wire/upstreams/exchange-request.ts'
@@ -133,6 +136,43 @@ export async function tryStream({ upstream, clock }: AttemptDeps, attempt: Attem
   } catch (failure) {
     health.endRequest(offerId)
     throw failure
+  }
+}
+
+/** Tries a whole request whose answer is read from a stream. */
+export async function tryGathered({ upstream, clock }: AttemptDeps, attempt: AttemptContext): Promise<WholeAnswer> {
+  const { startedMs, health, inputTokens, envelope } = attempt
+  const { memory } = attempt.request
+  const { offerId } = attempt.offer
+  const decoder = new ChunkDecoder()
+  const events: AnswerEvent[] = []
+  let firstTokenMs: number | undefined
+  health.beginRequest(offerId)
+  try {
+    const chunks = await openStream(upstream, attempt, {
+      onContent: () => {
+        firstTokenMs = clock.monotonicMs() - startedMs
+        health.noteContent(offerId)
+      },
+      onEnd: () => {},
+    })
+    await chunks.read(parts => {
+      for (const event of parts.flatMap(part => decoder.push(part))) {
+        if ('text' in event && !memory.take(event.text.length * 2)) throw new Cancelled('memory_used_up', true)
+        events.push(event)
+      }
+    })
+    const totalMs = clock.monotonicMs() - startedMs
+    const completion = answerToCompletion(events, envelope)
+    const outputTokens = completion.usage?.completion_tokens || undefined
+    health.recordSuccess(
+      offerId,
+      { firstTokenMs: firstTokenMs ?? totalMs, totalMs, outputTokens, inputTokens },
+      startedMs,
+    )
+    return withAttempts(attempt, totalMs, { kind: 'whole', completion })
+  } finally {
+    health.endRequest(offerId, firstTokenMs !== undefined)
   }
 }
 

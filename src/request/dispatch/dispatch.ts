@@ -2,7 +2,7 @@ import { type ChatJob, expectedInputTokens, fitOf, shareFits } from '../../base/
 import type { Answer, Plan } from '../../base/domain/handoff.ts'
 import type { CustomerBreakers } from '../../base/domain/health.ts'
 import type { Offer } from '../../base/domain/offer.ts'
-import { outputCap } from '../../base/domain/request-bounds.ts'
+import { asksForMedia, outputCap } from '../../base/domain/request-bounds.ts'
 import { Cancelled, UpstreamFailure } from '../../base/domain/upstream-failure.ts'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
@@ -12,6 +12,7 @@ import { createEnvelope } from '../../wire/dialects/chat/upstream-request.ts'
 import type { CheckTime } from '../../wire/dialects/fit/check-time.ts'
 import { withSchemaCheck } from '../../wire/dialects/fit/checked-answer.ts'
 import { clientCalls, withClientNames } from '../../wire/dialects/fit/client-names.ts'
+import { withStops } from '../../wire/dialects/fit/stopped-answer.ts'
 import { nativeTask } from '../../wire/dialects/native-task.ts'
 import type { AnswerReader, UpstreamTask } from '../../wire/dialects/upstream-task.ts'
 import { upstreamTasks } from '../../wire/dialects/upstream-tasks.ts'
@@ -22,6 +23,7 @@ import {
   isHoster,
   noteFailure,
   tryData,
+  tryGathered,
   tryStream,
   tryWhole,
 } from './attempt.ts'
@@ -82,15 +84,15 @@ export async function dispatch(
     const task = offer.speaks === undefined ? upstreamTasks[job.task] : nativeTask(job, offer)
     const maxTokens = outputCap(offer, job, plan.ticket.maxTokens)
     const sentJob = endpoint.hosterId === null ? job : pseudonymise(job, endpoint.hosterId, customerId)
-    const body = task.requestBody(sentJob, offer, maxTokens)
-    if (sentJob !== job) shareFits(sentJob, job)
+    const body = writeBody(task, job, sentJob, offer, maxTokens)
+    const stream = job.stream || mustGather(job, offer)
     noteWork(customerId, clock.monotonicMs() - startedMs)
     const bounds = task.bounds(job, maxTokens)
     const hasNext = log.hasNext(plan.offers, index)
     // Only while another server can be tried: a slow answer is better than none. Local servers may load the model
     // first.
     const p95Ms = hasNext && isHoster(offer) ? health.firstTokenP95Ms(offer.offerId, inputTokens) : null
-    const limits = attemptLimits(endpoint.timeouts, { stream: job.stream, maxTokens }, remainingMs, hasNext, p95Ms)
+    const limits = attemptLimits(endpoint.timeouts, { stream, maxTokens }, remainingMs, hasNext, p95Ms)
     const attempt: AttemptContext = {
       ticket: plan.ticket,
       offer,
@@ -99,11 +101,11 @@ export async function dispatch(
         endpoint,
         customerId,
         upstreamModel: offer.upstreamModel,
-        path: typeof task.path === 'string' ? task.path : task.path(offer, job.stream),
+        path: typeof task.path === 'string' ? task.path : task.path(offer, stream),
         headers: task.headers,
         requestHeaders: task.requestHeaders?.(job),
         body,
-        stream: job.stream,
+        stream,
         limits,
         signal,
         memory,
@@ -126,7 +128,8 @@ export async function dispatch(
     failpoint('dispatch-before-send')
     try {
       if (task.readData !== null) return await tryData(deps, attempt, job, task.readData)
-      return await (job.stream ? tryStream(deps, attempt) : tryWhole(deps, attempt))
+      if (job.stream) return await tryStream(deps, attempt)
+      return await (stream ? tryGathered(deps, attempt) : tryWhole(deps, attempt))
     } catch (failure) {
       if (!(failure instanceof UpstreamFailure)) throw failure
       log.add(offer, failure, clock.monotonicMs() - startedMs)
@@ -139,6 +142,13 @@ export async function dispatch(
   throw failedError(plan.offers, log)
 }
 
+/** @param sentJob the job with the pseudonym of its user, where a hoster gets it */
+function writeBody(task: UpstreamTask, job: ChatJob, sentJob: ChatJob, offer: Offer, maxTokens: number): string {
+  const body = task.requestBody(sentJob, offer, maxTokens)
+  if (sentJob !== job) shareFits(sentJob, job)
+  return mustGather(job, offer) ? task.requestBody({ ...sentJob, stream: true }, offer, maxTokens) : body
+}
+
 /** Returns what reads the answers of one attempt. */
 function readerFor(
   { noteWork, checkTime }: DispatchDeps,
@@ -149,9 +159,20 @@ function readerFor(
 ): AnswerReader {
   const native = task.reader?.(job, offer) ?? chatReader
   const fit = fitOf(job, offer)
-  const named = mayCall(job) ? withClientNames(native, clientCalls(job, fit)) : native
+  const stopped = fit?.cutStops.length ? withStops(native, fit.cutStops) : native
+  const named = mayCall(job) ? withClientNames(stopped, clientCalls(job, fit)) : stopped
   if (fit?.schemas === undefined) return named
   return withSchemaCheck(named, fit, fit.schemas, checkTime.of(customerId), workMs => noteWork(customerId, workMs))
+}
+
+/**
+ * Whether a whole answer is read from a stream, because the gateway cuts it at stop sequences that the server did not get.
+ * It leaves the stream at the first, so that nothing is generated which nobody pays for. Several choices end at different
+ * times, and only answers of chat have log probabilities and media: these are generated to their end.
+ */
+function mustGather(job: ChatJob, offer: Offer): boolean {
+  if (job.stream || !job.hasStop || job.choices > 1 || job.forward.logprobs || asksForMedia(job)) return false
+  return (fitOf(job, offer)?.cutStops.length ?? 0) > 0
 }
 
 /** Whether the model may call tools. */

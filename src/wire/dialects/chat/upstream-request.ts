@@ -71,8 +71,9 @@ function mayNeedFit({
   prompt_cache_key: key,
   messages,
   response_format: format,
+  stop,
 }: JsonObject): boolean {
-  if (tools !== undefined || functions !== undefined) return true
+  if (tools !== undefined || functions !== undefined || Array.isArray(stop)) return true
   if (user !== undefined || id !== undefined || key !== undefined || format !== undefined) return true
   return Array.isArray(messages) && messages.some(mayBeRefused)
 }

@@ -1,6 +1,7 @@
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
 import { answerBounds } from '../../../base/domain/request-bounds.ts'
+import { fitBody } from '../fit/fit-body.ts'
 import { forwardedBody } from '../forwarded-body.ts'
 import type { UpstreamTask } from '../upstream-task.ts'
 
@@ -18,5 +19,5 @@ function requestBody(job: ChatJob, offer: Offer, maxTokens: number): string {
   body.max_tokens = maxTokens
   body.stream = job.stream
   if (job.stream && offer.endpoint.dialect.streamOptions) body.stream_options = { include_usage: true }
-  return JSON.stringify(body)
+  return JSON.stringify(Array.isArray(body.stop) ? fitBody(body, job, offer, 'chat') : body)
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { type AnswerSchemas, type ChatJob, type FitNotes, noteFit } from '../../../base/domain/chat-job.ts'
 import type { Dialect } from '../../../base/domain/conversation.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
+import { stopsTaken } from '../../../base/domain/vendor-counts.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { withoutNullable } from '../nullable-schema.ts'
 import { flatToolName } from '../tool-names.ts'
@@ -23,9 +24,28 @@ export class Fit implements FitNotes {
   readonly properties = new Map<string, PropertyNames>()
   schemas: AnswerSchemas | undefined
   schemaViolation: string | undefined
+  readonly cutStops: string[] = []
+  readonly #stopsMax: number | null
 
-  constructor(rules: VendorRules) {
+  /** @param stopsMax how many stop sequences the server takes; null: as many as the client sent, whatever it says */
+  constructor(rules: VendorRules, stopsMax: number | null) {
     this.rules = rules
+    this.#stopsMax = stopsMax
+  }
+
+  /** Returns the stop sequences that the server takes. The gateway cuts the answer at the others. */
+  stops(given: unknown): unknown {
+    if (!Array.isArray(given) || this.#stopsMax === null) return given
+    const { stopSequence } = this.rules
+    const sent: unknown[] = []
+    for (const stop of given) {
+      const isTaken = stopSequence === null || typeof stop !== 'string' || stopSequence.test(stop)
+      if (isTaken && sent.length < this.#stopsMax) sent.push(stop)
+      else if (typeof stop === 'string' && stop !== '') this.cutStops.push(stop)
+    }
+    if (sent.length === given.length) return given
+    this.changed.add('stop')
+    return sent.length === 0 ? undefined : sent
   }
 
   /**
@@ -180,7 +200,9 @@ export function fitBody(
   dialect: Dialect,
   note: (fit: Fit) => void = () => {},
 ): JsonObject {
-  const fit = new Fit(rulesOf(offer, dialect))
+  // An answer with citations is not cut: they belong to its blocks.
+  const stopsMax = job.source?.isNativeOnly ? null : stopsTaken(offer.endpoint, dialect)
+  const fit = new Fit(rulesOf(offer, dialect), stopsMax)
   walks[dialect](body, fit)
   note(fit)
   noteFit(job, offer.offerId, fit.changed.size + fit.dropped.size > 0 ? fit : null)
@@ -201,6 +223,7 @@ const identifiers = ['user', 'safety_identifier', 'prompt_cache_key'] as const
 
 function fitChat(body: JsonObject, fit: Fit): void {
   for (const field of identifiers) fit.identifier(body, field)
+  fitStops(body, 'stop', fit)
   if (Array.isArray(body.tools)) {
     const tools = each(body.tools, tool => fitChatTool(tool, fit))
     body.tools = fit.unique(tools, ({ function: declared, custom }) => {
@@ -222,6 +245,14 @@ function fitChat(body: JsonObject, fit: Fit): void {
   if (isJsonObject(format) && isJsonObject(format.json_schema)) {
     body.response_format = { ...format, json_schema: fitNamedSchema(format.json_schema, fit) }
   }
+}
+
+function fitStops(holder: JsonObject, field: string, fit: Fit): void {
+  const { [field]: given } = holder
+  const sent = fit.stops(given)
+  if (sent === given) return
+  if (sent === undefined) delete holder[field]
+  else holder[field] = sent
 }
 
 function fitChatTool(tool: JsonObject, fit: Fit): JsonObject {
@@ -393,6 +424,7 @@ const toolFields: ReadonlySet<string> = new Set([
 ])
 
 function fitMessages(body: JsonObject, fit: Fit): void {
+  fitStops(body, 'stop_sequences', fit)
   if (isJsonObject(body.metadata)) {
     const metadata = { ...body.metadata }
     fit.identifier(metadata, 'user_id', 'metadata.user_id')
@@ -503,8 +535,11 @@ function fitGemini(body: JsonObject, fit: Fit): void {
       return parts === content.parts ? content : { ...content, parts }
     })
   }
-  if (isJsonObject(config) && config.responseJsonSchema !== undefined) {
-    body.generationConfig = { ...config, responseJsonSchema: fit.output(config.responseJsonSchema, true).schema }
+  if (isJsonObject(config) && (config.responseJsonSchema !== undefined || config.stopSequences !== undefined)) {
+    const { responseJsonSchema: schema } = config
+    const settings = { ...config, ...(schema !== undefined && { responseJsonSchema: fit.output(schema, true).schema }) }
+    fitStops(settings, 'stopSequences', fit)
+    body.generationConfig = settings
   }
 }
 

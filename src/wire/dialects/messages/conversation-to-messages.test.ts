@@ -210,8 +210,8 @@ describe('a body for Anthropic', () => {
   })
 
   const sampling = { ...empty.sampling, temperature: 1.7, topP: 0.5, topK: 40, stop: ['END', '\n'] }
-  it('has sampling settings in the range of Anthropic, and no stop sequence of white space', () => {
-    expect(body({ sampling })).toMatchObject({ temperature: 1, top_k: 40, stop_sequences: ['END'] })
+  it('has sampling settings in the range of Anthropic', () => {
+    expect(body({ sampling })).toMatchObject({ temperature: 1, top_k: 40, stop_sequences: ['END', '\n'] })
     expect(body({ sampling })).not.toHaveProperty('top_p')
   })
 

@@ -67,9 +67,7 @@ export function conversationToMessages(conversation: Conversation, target: Messa
     else if (sampling.topP !== null) body.top_p = sampling.topP
     if (sampling.topK !== null) body.top_k = sampling.topK
   }
-  // Anthropic refuses sequences of white space alone.
-  const stop = sampling.stop.filter(sequence => sequence.trim() !== '')
-  if (stop.length > 0) body.stop_sequences = stop
+  if (sampling.stop.length > 0) body.stop_sequences = sampling.stop
   if (endUser !== null) body.metadata = { user_id: endUser }
   if (thinking.thinking !== undefined) body.thinking = thinking.thinking
   if (Object.keys(outputConfig).length > 0) body.output_config = outputConfig

@@ -50,14 +50,13 @@ function requestBody(job: ChatJob, offer: Offer, maxTokens: number): JsonObject 
 
 /** Names the settings that Anthropic's models refuse together, or while they think, and those outside of its range. */
 export function noteSettings(fit: Fit, { sampling, reasoning }: Conversation, body: JsonObject): void {
-  const { temperature, topP, topK, stop } = sampling
+  const { temperature, topP, topK } = sampling
   for (const [field, value] of Object.entries({ temperature, top_p: topP, top_k: topK })) {
     if (value !== null && body[field] === undefined) fit.dropped.add(field)
   }
   if (temperature !== null && body.temperature !== undefined && body.temperature !== temperature) {
     fit.changed.add('temperature')
   }
-  if (stop.length > 0 && stop.length !== (body.stop_sequences as unknown[] | undefined)?.length) fit.changed.add('stop')
   if (reasoning.effort === 'minimal') fit.changed.add('reasoning_effort')
   const { effort } = reasoning
   if (effort !== null && body.thinking === undefined && body.output_config === undefined) {

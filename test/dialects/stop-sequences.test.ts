@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest'
+import { fitOf } from '../../src/base/domain/chat-job.ts'
+import type { StreamPart } from '../../src/base/domain/handoff.ts'
+import type { JsonObject } from '../../src/base/runtime/json-object.ts'
+import { withStops } from '../../src/wire/dialects/fit/stopped-answer.ts'
+import { ask, offerFor, streamParts, wholeAnswer } from './ask-server.ts'
+import { clients, requests } from './wishes.ts'
+
+// continuedev/continue issues 1572 and 7849: programs send more stop sequences than a vendor takes.
+
+const stops = ['<1>', '<2>', '<3>', '<4>', '<5>', '<6>']
+const servers = ['chat', 'messages', 'gemini', 'converse'] as const
+const takes = { chat: 4, messages: 6, gemini: 5, converse: 6 }
+
+const sentTo = (server: (typeof servers)[number], body: JsonObject): unknown =>
+  body.stop ??
+  body.stop_sequences ??
+  (body.generationConfig as JsonObject | undefined)?.stopSequences ??
+  (body.inferenceConfig as JsonObject).stopSequences ??
+  server
+
+describe.each(
+  clients.filter(client => client !== 'responses').flatMap(client => servers.map(server => [client, server] as const)),
+)('stop sequences of %s at a server of %s', (client, server) => {
+  it('are sent as many as it takes', () => {
+    const job = requests[client]({ stops })
+    const offer = offerFor(server)
+    const { body, changed } = ask(job, offer)
+    expect(sentTo(server, body)).toEqual(stops.slice(0, takes[server]))
+    expect(fitOf(job, offer)?.cutStops ?? []).toEqual(stops.slice(takes[server]))
+    expect(changed).toEqual(takes[server] < stops.length ? ['stop'] : [])
+    // Local servers take any number.
+    expect(ask(requests[client]({ stops }), offerFor('chat', 'local')).body.stop).toEqual(stops)
+  })
+
+  it.each(['<6>', '\n'])('cut the answer at %j, whole and streamed', stop => {
+    const job = requests[client]({ stops: [...stops, '\n'] })
+    const offer = offerFor(server)
+    const { reader } = ask(job, offer)
+    const cut = fitOf(job, offer)?.cutStops ?? []
+    if (!cut.includes(stop)) return
+    const stopped = withStops(reader, cut)
+    const answer = {
+      thinking: { text: `Hm ${stop}`, seal: 'RU5D' },
+      text: `one two ${stop} three`,
+      calls: [{ id: 'c1', name: 'look', args: {} }],
+    }
+    const ending = { finish_reason: 'stop', stop_reason: stop }
+    const [choice] = wholeAnswer(server, stopped, answer).choices
+    expect(choice).toMatchObject({ message: { content: 'one two ' }, ...ending })
+    expect(choice!.message.tool_calls).toBe(undefined)
+    const parts = streamParts(server, stopped, answer)
+    expect(textOf(parts)).toBe('one two ')
+    expect(parts.filter(part => typeof part !== 'string' && part.choices[0]?.finish_reason != null)).toMatchObject([
+      { choices: [ending] },
+    ])
+    expect(JSON.stringify(parts)).not.toContain('look')
+  })
+
+  it('leave an answer without them as it is', () => {
+    const job = requests[client]({ stops })
+    const offer = offerFor(server)
+    const { reader } = ask(job, offer)
+    const stopped = withStops(reader, stops)
+    const answer = {
+      thinking: { text: 'Hm', seal: 'RU5D' },
+      text: 'one two <',
+      calls: [{ id: 'c1', name: 'look', args: { a: '<6>' } }],
+    }
+    const whole = wholeAnswer(server, reader, answer)
+    expect(wholeAnswer(server, stopped, answer)).toEqual(whole)
+    const [own, cut] = [streamParts(server, reader, answer), streamParts(server, stopped, answer)]
+    expect(textOf(cut)).toBe(textOf(own))
+    expect(callsOf(cut)).toEqual(callsOf(own))
+    expect(cut.at(-1)).toEqual(own.at(-1))
+  })
+})
+
+function textOf(parts: readonly StreamPart[]): string {
+  return parts
+    .map(part => (typeof part === 'string' ? part : part.choices.map(({ delta }) => delta.content ?? '').join('')))
+    .join('')
+}
+
+function callsOf(parts: readonly StreamPart[]): unknown[] {
+  return parts.flatMap(part =>
+    typeof part === 'string' ? [] : part.choices.flatMap(({ delta }) => delta.tool_calls ?? []),
+  )
+}
