@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { transaction } from '../../../src/base/db/pool.ts'
 import { issueKey } from '../../../src/identity/auth/keys.ts'
 import { grantCredit } from '../../../src/money/ledger/accounts/grant-credit.ts'
@@ -10,10 +10,13 @@ import { settled, useChromium } from '../../harness/chromium.ts'
 import { openSignedIn } from '../../harness/signed-in-page.ts'
 import { useDemoApp } from '../../harness/use-demo-app.ts'
 
-// What people come for, from the first screen, each in at most three steps before they type or confirm: with the mouse on a
-// phone's width, and with the keyboard alone.
+// What people come for, from the first screen, each with at most three clicks, typing apart: with a finger and by the keyboard
+// alone on a phone's width, and by the keyboard on a wide screen.
 
-const app = useDemoApp()
+const app = useDemoApp({
+  yaml: 'payments:\n  manual:\n    instructions: Send {amount} to the account 12-34 and quote {reference}.\n',
+})
+const withoutPayments = useDemoApp()
 const chromium = useChromium()
 const open: WatchedPage[] = []
 
@@ -23,8 +26,8 @@ afterEach(async () => {
   expect(complaints).toEqual([])
 })
 
-async function chat(key: string): Promise<number> {
-  const response = await fetch(`${app.url}/v1/chat/completions`, {
+async function chat(key: string, { url } = app): Promise<number> {
+  const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ model: 'demo', max_tokens: 5, messages: [{ role: 'user', content: 'Hello!' }] }),
@@ -34,11 +37,11 @@ async function chat(key: string): Promise<number> {
 }
 
 /** A customer with a request, on the first screen. */
-async function home(width: number, otherKey?: string) {
-  const { customerId, key } = await app.customer({ key: { name: 'laptop' } })
-  if (otherKey !== undefined) await transaction(app.database.pool, sql => issueKey(sql, { customerId, name: otherKey }))
-  await chat(key)
-  const watched = await openSignedIn(chromium.browser, app, customerId, { width })
+async function home(width: number, { otherKey, on = app }: { otherKey?: string; on?: typeof app } = {}) {
+  const { customerId, key } = await on.customer({ key: { name: 'laptop' } })
+  if (otherKey !== undefined) await transaction(on.database.pool, sql => issueKey(sql, { customerId, name: otherKey }))
+  await chat(key, on)
+  const watched = await openSignedIn(chromium.browser, on, customerId, { width })
   open.push(watched)
   const { page, email } = watched
   await page.goto(`/c/${customerId}`)
@@ -47,45 +50,83 @@ async function home(width: number, otherKey?: string) {
 }
 
 describe.each([
-  { how: 'by touch at 360 px', width: 360, step: touch },
-  { how: 'by the keyboard at 1280 px', width: 1280, step: byKeyboard },
-])('$how', ({ width, step }) => {
+  { how: 'by touch at 360 px', width: 360, click: touch },
+  { how: 'by the keyboard at 360 px', width: 360, click: byKeyboard },
+  { how: 'by the keyboard at 1280 px', width: 1280, click: byKeyboard },
+])('$how', ({ width, click }) => {
+  let clicks: number
+
+  beforeEach(() => {
+    clicks = 0
+  })
+
+  async function step(page: Page, name: RegExp): Promise<void> {
+    clicks++
+    await click(page, name)
+  }
+
+  /** Sends the form of the field that has the focus. */
+  async function enter(page: Page): Promise<void> {
+    clicks++
+    await page.keyboard.press('Enter')
+  }
+
+  async function goTo(page: Page, name: RegExp): Promise<void> {
+    await step(page, name)
+    await page.getByRole('heading', { level: 1, name }).waitFor()
+  }
+
   test('what the last request cost, and why', async () => {
     const { page } = await home(width)
     await step(page, /^demo$/)
     const receipt = page.getByRole('dialog', { name: 'Receipt' })
     await expect.poll(() => receipt.textContent()).toMatch(/0\.000\d+ USD= \d+ input × 0\.1 \+ 5 output × 0\.4/)
+    expect(clicks).toBe(1)
   })
 
   test('which key spent most this week', async () => {
-    const { page } = await home(width, 'unused')
-    await goTo(page, width, step, /^Keys$/)
+    const { page } = await home(width, { otherKey: 'unused' })
+    await goTo(page, /^Keys$/)
     const table = page.getByRole('table', { name: 'Keys' })
     // It comes first, although the other key is newer.
     await expect.poll(() => table.getByRole('row').nth(1).textContent()).toMatch(/laptop.*0\.000\d/)
     expect(await table.getByRole('row').nth(2).textContent()).toContain('unused')
+    expect(clicks).toBe(1)
   })
 
   test('how to cap a key at 5 USD a month', async () => {
     const { page, key } = await home(width)
-    await goTo(page, width, step, /^Keys$/)
+    await goTo(page, /^Keys$/)
     await page.getByText('laptop').first().waitFor()
     await step(page, /^Set a limit/)
     await page.getByLabel('Limit in USD').and(page.locator(':focus')).waitFor()
     await page.getByText('Counts what was spent since the window began.').waitFor()
     await page.keyboard.insertText('5')
-    await page.keyboard.press('Enter')
+    await enter(page)
     await page.getByText('The key is changed').waitFor()
     await expect.poll(() => page.getByText(/of 5\.00 USD/).count()).toBe(1)
     const shown = await fetch(`${app.url}/v1/key`, { headers: { authorization: `Bearer ${key}` } })
     expect(await shown.json()).toMatchObject({ limit_usd: 5, limit_reset: 'monthly' })
+    expect(clicks).toBe(3)
   })
 
   test('how to add 25 USD', async () => {
-    const { page, email, customerId } = await home(width)
+    const { page } = await home(width)
+    await step(page, /^Add credit$/)
+    const amount = page.getByRole('dialog', { name: 'Add credit' }).getByLabel('USD')
+    await amount.and(page.locator(':focus')).waitFor()
+    await page.keyboard.press('Control+a')
+    await page.keyboard.insertText('25')
+    await enter(page)
+    await page.getByText(/^Send 25\.00 USD to the account 12-34 and quote SY-/).waitFor()
+    expect(clicks).toBe(2)
+  })
+
+  test('how an operator adds 25 USD where nothing is sold', async () => {
+    const { page, email, customerId } = await home(width, { on: withoutPayments })
     await step(page, /^Add credit$/)
     await page.getByText('The operator of this gateway adds credit.').waitFor()
-    await makeOperator(app, email)
+    await makeOperator(withoutPayments, email)
     await page.goto(`/c/${customerId}/credits`)
     await page.getByText('You are an operator of this gateway').waitFor()
     await step(page, /^Grant credit$/)
@@ -101,11 +142,25 @@ describe.each([
 
   test('how to stop a leaked key', async () => {
     const { page, key } = await home(width)
-    await goTo(page, width, step, /^Keys$/)
+    await goTo(page, /^Keys$/)
+    await page.getByText('laptop').first().waitFor()
+    await step(page, /^A key leaked\?$/)
+    await page.getByLabel('The leaked key').and(page.locator(':focus')).waitFor()
+    await page.keyboard.insertText(key)
+    await page.getByText('This is the key laptop').waitFor()
+    await step(page, /^Stop it now$/)
+    await page.getByText('It is paused').waitFor()
+    await expect.poll(() => chat(key)).toBe(403)
+    expect(clicks).toBe(3)
+  })
+
+  test('how to end a key for ever', async () => {
+    const { page, key } = await home(width)
+    await goTo(page, /^Keys$/)
     await page.getByText('laptop').first().waitFor()
     await step(page, /^Actions of laptop$/)
     await page.getByRole('menuitem', { name: 'Delete' }).waitFor()
-    if (width > 768) {
+    if (click === byKeyboard) {
       const isOnDelete = () => page.getByRole('menuitem', { name: 'Delete' }).evaluate('item => item.matches(":focus")')
       for (let pressed = 0; pressed < 4 && !(await isOnDelete()); pressed++) await page.keyboard.press('ArrowDown')
       await page.keyboard.press('Enter')
@@ -121,11 +176,6 @@ describe.each([
 async function touch(page: Page, name: RegExp): Promise<void> {
   const found = page.getByRole('link', { name }).or(page.getByRole('button', { name })).filter({ visible: true })
   await found.first().click()
-}
-
-async function goTo(page: Page, _width: number, step: typeof touch, name: RegExp): Promise<void> {
-  await step(page, name)
-  await page.getByRole('heading', { level: 1, name }).waitFor()
 }
 
 test('a leaked key is found by pasting it', async () => {

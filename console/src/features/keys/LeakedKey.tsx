@@ -7,6 +7,8 @@ import dialogStyles from '../../parts/parts.module.css'
 import { useCustomerId } from '../../shell/use-session.ts'
 import { keyTexts as texts } from './key-texts.ts'
 
+const WHOLE_KEY = /^sk-sy-[0-9A-Za-z]{38}$/
+
 /** Finds a key by itself, and stops it. The pasted text leaves the page with the request only. */
 export function LeakedKey({ onShow, onClose }: { onShow: (key: Key) => void; onClose: () => void }) {
   const customerId = useCustomerId()
@@ -27,7 +29,7 @@ export function LeakedKey({ onShow, onClose }: { onShow: (key: Key) => void; onC
         className={dialogStyles.dialog}
         onSubmit={event => {
           event.preventDefault()
-          if (found === undefined) find.mutate(text)
+          if (found === undefined) find.mutate(text.trim())
         }}
       >
         {found === undefined ? (
@@ -39,7 +41,12 @@ export function LeakedKey({ onShow, onClose }: { onShow: (key: Key) => void; onC
               spellCheck={false}
               required
               value={text}
-              onChange={event => setText(event.currentTarget.value)}
+              onChange={event => {
+                const typed = event.currentTarget.value
+                setText(typed)
+                // A pasted key is whole.
+                if (WHOLE_KEY.test(typed.trim())) find.mutate(typed.trim())
+              }}
               data-autofocus
             />
             <FormProblem error={find.error} />
