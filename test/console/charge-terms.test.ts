@@ -19,11 +19,11 @@ const receipt = (change: Partial<Receipt>, tokens: Partial<Receipt['tokens']> = 
   ...change,
 })
 
-test('a charge is the sum of tokens at their prices, less what is written off', () => {
+test('a charge is the sum of tokens at their prices, less what the customer does not pay', () => {
   expect(chargeTerms(receipt({}))).toBe('= 9 input × 0.1 + 40 output × 0.4, in USD per million tokens')
   // The hold had only 15 of the 16.9 millionths.
   expect(chargeTerms(receipt({ cost_usd: 0.000015, written_off_usd: 0.0000019 }))).toBe(
-    '= 9 input × 0.1 + 40 output × 0.4, in USD per million tokens, less 0.0000019 USD that are written off',
+    '= 9 input × 0.1 + 40 output × 0.4, in USD per million tokens, less 0.0000019 USD that you do not pay',
   )
   const parts = [
     { kind: 'cache_read' as const, usd_per_million: 0.01, tokens: 4 },
@@ -48,7 +48,7 @@ test.each([
   [
     'its lease had expired',
     receipt({ ...free, written_off_usd: 0.0000169 }),
-    '0.0000169 USD are written off: nothing was held any more when they were measured.',
+    'You do not pay 0.0000169 USD of it: nothing was held any more when they were measured.',
   ],
   [
     'only its output has a price',

@@ -47,6 +47,7 @@ export function StackedBars({
   const { ref, width } = useWidth()
   const [chosen, setChosen] = useState<number | null>(null)
   const totals = bars.map(({ values }) => values.reduce((sum, value) => sum + value, 0))
+  const hasOpen = bars.some(({ isOpen }, index) => isOpen === true && totals[index]! > 0)
   const tickCount = height < HEIGHT_PX ? 2 : 3
   const y = scaleLinear()
     .domain([0, Math.max(...totals, 0) || 1])
@@ -69,14 +70,24 @@ export function StackedBars({
   }
   return (
     <div>
-      {series.length > 1 && (
+      {(series.length > 1 || hasOpen) && (
         <ul className={styles.legend}>
-          {series.map(({ name, color }, at) => (
-            <li key={at}>
-              <span className={styles.swatch} style={{ background: color }} />
-              {name}
+          {series.length > 1 &&
+            series.map(({ name, color }, at) => (
+              <li key={at}>
+                <span className={styles.swatch} style={{ background: color }} />
+                {name}
+              </li>
+            ))}
+          {hasOpen && (
+            <li>
+              <svg className={styles.swatch} viewBox="0 0 10 10" aria-hidden="true">
+                <rect width="10" height="10" fill="var(--ink-2)" />
+                <rect width="10" height="10" fill="url(#hatch)" />
+              </svg>
+              not over yet
             </li>
-          ))}
+          )}
         </ul>
       )}
       <Reading bar={chosen === null ? undefined : bars[chosen]} series={series} text={text} />

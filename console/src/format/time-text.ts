@@ -1,3 +1,6 @@
+/** The zone of the reader, such as Europe/Berlin. */
+export const timeZone = Intl.DateTimeFormat().resolvedOptions().timeZone
+
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
 const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
 const dayOfYear = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })

@@ -9,11 +9,11 @@ export interface Column<Row> {
   readonly cell: (row: Row) => ReactNode
   readonly align?: 'right'
   /**
-   * Where a phone shows the cell: the name on the left, money and actions on the right, or nowhere. Others form the
-   * second line.
+   * Where a phone shows the cell: the name on the left, the main figure or the actions on the right, or nowhere. Others
+   * form the lines below. All but names and actions stand below their title.
    */
   readonly place?: 'name' | 'figure' | 'actions' | 'hidden'
-  /** A phone shows the title before the cell. */
+  /** Changes nothing: a phone always shows the title. */
   readonly isLabelled?: true
   /**
    * Lets the title of the column sort the rows by this value. Not for tables whose rows are read page by page: only
@@ -26,7 +26,7 @@ export interface Column<Row> {
 const ROWS_AT_ONCE = 100
 
 /**
- * A table. On a phone, each row is a card of two lines. A long table draws its first 100 rows, and more on demand.
+ * A table. On a phone, each row is a card of three columns. A long table draws its first 100 rows, and more on demand.
  *
  * @param props.isPaged the caller reads the rows page by page, and shows a button for the next page
  * @param props.onOpen opens a row by a click anywhere in it. The name must also be a link or button, for the keyboard
@@ -96,8 +96,14 @@ export function DataTable<Row>({
               },
             })}
           >
-            {columns.map(({ title, cell, align, place, isLabelled }) => (
-              <td key={title} role="cell" data-align={align} data-place={place} data-label={isLabelled && title}>
+            {columns.map(({ title, cell, align, place }) => (
+              <td
+                key={title}
+                role="cell"
+                data-align={align}
+                data-place={place}
+                data-label={place === 'name' || place === 'actions' ? undefined : title}
+              >
                 {cell(row)}
               </td>
             ))}

@@ -1,5 +1,14 @@
 import { type ReactNode, useEffect, useRef } from 'react'
+import { timeZone } from '../format/time-text.ts'
 import styles from './parts.module.css'
+
+/** How times on a page are meant. */
+const zoneText = ['UTC', 'Etc/UTC'].includes(timeZone)
+  ? 'Times are in UTC.'
+  : `Times are in the zone ${timeZone}. UTC appears on hover.`
+
+/** The build draws frames in a zone of its own. */
+const isBuilding = typeof document === 'undefined'
 
 /**
  * A screen: its title, its actions and its blocks. The title gets the focus, so that screen readers announce the
@@ -20,6 +29,7 @@ export function Page({ title, actions, children }: { title: string; actions?: Re
         {actions && <div className={styles.actions}>{actions}</div>}
       </header>
       {children}
+      {!isBuilding && <p className={styles.zone}>{zoneText}</p>}
     </div>
   )
 }

@@ -6,7 +6,7 @@ const words: Readonly<Record<ProviderName, string>> = {
   local: 'local',
   hoster: 'hoster',
   cloud: 'cloud',
-  none: 'not served',
+  none: 'no server',
 }
 
 /** A kind of provider by shape, colour and word. */

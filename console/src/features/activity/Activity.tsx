@@ -180,7 +180,7 @@ function Filters({ customerId, filter }: { customerId: string; filter: ActivityS
           { value: 'local', label: 'Local' },
           { value: 'hoster', label: 'Hoster' },
           { value: 'cloud', label: 'Cloud' },
-          { value: 'none', label: 'Not served' },
+          { value: 'none', label: 'No server' },
         ]}
         value={filter.provider ?? ''}
         onChange={provider => set({ provider })}

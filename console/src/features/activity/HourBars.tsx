@@ -34,7 +34,7 @@ export function HourBars({ customerId, filter }: { customerId: string; filter: A
       <StackedBars
         label="Requests by hour"
         series={kinds.map(kind => ({
-          name: kind === 'none' ? 'not served' : kind,
+          name: kind === 'none' ? 'no server' : kind,
           color: kind === 'none' ? 'var(--control)' : `var(--${kind})`,
         }))}
         bars={hours.map((hour, index) => ({

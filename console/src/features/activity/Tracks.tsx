@@ -17,7 +17,7 @@ export function Tracks({ receipt }: { receipt: RequestReceipt }) {
     <ul className={styles.tracks}>
       {candidates.map((candidate, index) => (
         <li key={index} className={styles.track}>
-          <Track status={candidate.status} isFirst={index === 0} isLast={index === candidates.length - 1} />
+          <Track status={candidate.status} isFirst={index === 0} />
           <div className={styles.trackText} data-is-faint={candidate.status !== 'answered'}>
             <Provider
               kind={candidate.provider as ProviderName}
@@ -33,11 +33,11 @@ export function Tracks({ receipt }: { receipt: RequestReceipt }) {
   )
 }
 
-function Track({ status, isFirst, isLast }: { status: Candidate['status']; isFirst: boolean; isLast: boolean }) {
+/** One line: the styles draw the one that joins them, which is as long as the text is high. */
+function Track({ status, isFirst }: { status: Candidate['status']; isFirst: boolean }) {
   const color = status === 'answered' ? 'var(--ink)' : 'var(--control)'
   return (
     <svg viewBox="0 0 44 36" fill="none" aria-hidden="true" strokeWidth="2">
-      <path d={`M6 ${isFirst ? 18 : -4}V${isLast ? 18 : 40}`} stroke="var(--control)" />
       {isFirst && <circle cx="6" cy="18" r="3" fill="var(--ink)" />}
       <path d="M6 18h30" stroke={color} {...(status === 'excluded' && { strokeDasharray: '3 4' })} />
       {status === 'answered' && <circle cx="38" cy="18" r="5" fill="var(--ok)" />}

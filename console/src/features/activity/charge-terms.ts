@@ -27,13 +27,13 @@ export function chargeTerms(receipt: Priced): string {
   ].filter(text => text !== '')
   const request = parts.find(({ kind }) => kind === 'request')
   const perRequest = request === undefined ? '' : ` + ${exactUsd(request.usd_per_million / 1e6)} for the request`
-  const less = writtenOff === 0 ? '' : `, less ${exactUsd(writtenOff)} USD that are written off`
+  const less = writtenOff === 0 ? '' : `, less ${exactUsd(writtenOff)} USD that you do not pay`
   return `= ${terms.join(' + ')}, in USD per million tokens${perRequest}${less}`
 }
 
 function freeReason({ success, tokens, price, written_off_usd: writtenOff }: Priced): string {
   if (writtenOff > 0)
-    return `${exactUsd(writtenOff)} USD are written off: nothing was held any more when they were measured.`
+    return `You do not pay ${exactUsd(writtenOff)} USD of it: nothing was held any more when they were measured.`
   if (!success) return 'A request that fails costs nothing.'
   if (tokens.source === 'none') return 'No output was generated, so it costs nothing.'
   const prices = [

@@ -71,6 +71,7 @@ export function Home() {
                   <Sparkline values={timeseries.map(({ requests }) => requests)} />
                 </Tile>
                 <Tile label="First token" figure={firstTokenText(latency.data)}>
+                  <span className={styles.hint}>{slowText(latency.data)}</span>
                   <span className={styles.hint}>{failureText(latency.data)}</span>
                 </Tile>
               </Tiles>
@@ -130,9 +131,14 @@ export function Home() {
 }
 
 function firstTokenText(latency: LatencyReport | undefined): string {
-  const { p50, p95 } = latency?.first_token_ms ?? {}
-  if (p50 === undefined || p95 === undefined) return '–'
-  return `${durationText(p50)}, p95 ${durationText(p95)}`
+  const { p50 } = latency?.first_token_ms ?? {}
+  if (p50 === undefined) return '–'
+  return durationText(p50)
+}
+
+function slowText(latency: LatencyReport | undefined): string {
+  const { p95 } = latency?.first_token_ms ?? {}
+  return p95 === undefined ? '' : `95 % within ${durationText(p95)}`
 }
 
 function failureText(latency: LatencyReport | undefined): string {

@@ -58,7 +58,7 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
       </Panel>
       <Panel title="What would raise it">
         {trust.would_raise.length === 0 ? (
-          <EmptyState text="Nothing: all gates are passed." />
+          <EmptyState text="Nothing: all conditions are met." />
         ) : (
           <ul className={styles.list}>
             {trust.would_raise.map(text => (
@@ -67,7 +67,14 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
           </ul>
         )}
       </Panel>
-      <Panel title="Parts" aside={<span className={styles.hint}>The score is the product of bound ^ exponent</span>}>
+      <Panel
+        title="Parts"
+        aside={
+          <span className={styles.hint}>
+            The score multiplies what the parts count, each to the power of its weight
+          </span>
+        }
+      >
         <DataTable
           label="Parts of the score"
           rows={trust.components}
@@ -81,22 +88,22 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
               isLabelled: true,
               cell: ({ rate, sample }) => (sample === 0 ? '–' : shareText(rate)),
             },
-            { title: 'Sample', align: 'right', isLabelled: true, cell: ({ sample }) => countText(Math.round(sample)) },
-            { title: 'Exponent', align: 'right', isLabelled: true, cell: ({ exponent }) => exponent },
-            { title: 'Bound', align: 'right', place: 'figure', cell: ({ bound }) => bound.toFixed(3) },
+            { title: 'Of', align: 'right', isLabelled: true, cell: ({ sample }) => countText(Math.round(sample)) },
+            { title: 'Weight', align: 'right', isLabelled: true, cell: ({ exponent }) => exponent },
+            { title: 'Counts', align: 'right', place: 'figure', cell: ({ bound }) => bound.toFixed(3) },
           ]}
         />
       </Panel>
-      <Panel title="Gates" aside={<span className={styles.hint}>All are needed above 0.8</span>}>
+      <Panel title="Conditions" aside={<span className={styles.hint}>All must be met for a score above 0.8</span>}>
         <DataTable
-          label="Gates"
+          label="Conditions"
           rows={trust.gates}
           keyOf={({ name }) => name}
           columns={[
-            { title: 'Gate', place: 'name', cell: ({ name }) => gateTexts[name] },
+            { title: 'Condition', place: 'name', cell: ({ name }) => gateTexts[name] },
             {
               title: 'State',
-              cell: ({ is_passed }) => <State state={is_passed ? 'ok' : 'warn'}>{is_passed ? 'passed' : 'open'}</State>,
+              cell: ({ is_passed }) => <State state={is_passed ? 'ok' : 'warn'}>{is_passed ? 'met' : 'not yet'}</State>,
             },
             { title: 'Has', align: 'right', place: 'figure', cell: ({ has }) => gateNumber(has) },
             { title: 'Needs', align: 'right', isLabelled: true, cell: ({ needs }) => gateNumber(needs) },
@@ -115,7 +122,7 @@ const gateTexts = {
   requests: 'Requests',
   audits: 'Audits',
   ageDays: 'Days since it was first active',
-  honestyBound: 'Bound of honesty',
+  honestyBound: 'Honesty counts',
 } as const
 
 function gateNumber(value: number): string {

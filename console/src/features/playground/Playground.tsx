@@ -98,13 +98,15 @@ export function Playground() {
         </>
       }
     >
-      <section className={styles.choices} aria-label="Routing">
+      <section className={styles.choices} aria-label="Models">
         <ModelChoice
           chosen={setup.models}
           ids={['auto', ...offered.map(({ id }) => id)]}
           isFixed={isRunning}
           onChange={chosen => change({ models: chosen })}
         />
+      </section>
+      <section className={styles.choices} aria-label="Routing">
         <Select
           label="Tier"
           data={[...tiers]}
@@ -128,7 +130,9 @@ export function Playground() {
           onChange={event => change({ isTrusted: event.currentTarget.checked })}
         />
       </section>
-      <ChatSettings setup={setup} onChange={change} />
+      <div>
+        <ChatSettings setup={setup} onChange={change} />
+      </div>
       {toolless && <p className={styles.wrong}>{`${toolless.model} does not take functions.`}</p>}
       <div>
         <SegmentedControl

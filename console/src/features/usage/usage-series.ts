@@ -33,7 +33,7 @@ const servers: Readonly<Record<string, { name: string; color: string }>> = {
   local: { name: 'local', color: 'var(--local)' },
   hoster: { name: 'hoster', color: 'var(--hoster)' },
   cloud: { name: 'cloud', color: 'var(--cloud)' },
-  none: { name: 'not served', color: 'var(--control)' },
+  none: { name: 'no server', color: 'var(--control)' },
 }
 
 /** Returns the series of a chart: the most expensive ones, and the sum of the others as "Other". */
