@@ -19,6 +19,8 @@ export interface AccessLogSettings {
 /** A generation request that has ended, whether it was settled or refused before. */
 export interface EndedRequest {
   readonly requestId: string
+  /** Null: the request has no trace. */
+  readonly traceId: string | null
   readonly path: string
   /** Undefined: without a valid key. */
   readonly caller: Caller | undefined
@@ -71,7 +73,7 @@ export function openAccessLog({ settings, clock, random, log }: AccessLogDeps): 
 
 /** The facts of a line in their order. Null: unknown, or none. */
 function factsOf(
-  { requestId, path, caller, status, code, elapsedMs }: EndedRequest,
+  { requestId, traceId, path, caller, status, code, elapsedMs }: EndedRequest,
   settled: Settlement | undefined,
   nowMs: number,
 ) {
@@ -95,6 +97,7 @@ function factsOf(
     cost_usd: usdText(settled?.costNanos ?? 0n),
     first_token_ms: settled?.firstTokenMs ?? null,
     duration_ms: Math.round(elapsedMs),
+    trace: traceId,
   }
 }
 

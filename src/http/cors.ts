@@ -7,7 +7,7 @@ export const corsHeaders = {
   'access-control-expose-headers':
     'x-request-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, x-switchyard-provider, x-switchyard-hoster, ' +
     'x-switchyard-cost-usd, x-switchyard-max-tokens, x-switchyard-dropped-fields, x-switchyard-changed-fields, ' +
-    'x-switchyard-schema-violation, ' +
+    'x-switchyard-schema-violation, x-switchyard-trace-id, ' +
     'idempotent-replayed, ' +
     'x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, ' +
     'x-ratelimit-limit-requests-day, x-ratelimit-remaining-requests-day, x-ratelimit-reset-requests-day',

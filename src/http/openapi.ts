@@ -145,6 +145,7 @@ const generationHeaders = {
     'string',
     'Where the answer breaks the schema of the request, such as `#/tags maxItems`, if the server got another schema. Not sent with streams.',
   ),
+  'x-switchyard-trace-id': header('string', 'The id of its OpenTelemetry trace, if it has one.'),
   'idempotent-replayed': header(
     'boolean',
     '`true` when this is the answer of an earlier request with the same `Idempotency-Key`.',

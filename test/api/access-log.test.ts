@@ -56,6 +56,7 @@ test('each generation request has one line with its charge, its server and its e
 
 const refused = {
   requestId: 'id',
+  traceId: null,
   path: '/p',
   caller: undefined,
   status: 401,

@@ -93,6 +93,7 @@ const endpoints: readonly Endpoint[] = [
           onRefused: broken,
           onError: () => {},
           accessLog: null,
+          telemetry: null,
         },
         log: { error() {}, debug() {} },
         authenticate: () => {

@@ -110,8 +110,15 @@ export interface Endpoint {
   readonly transport?: 'agent'
   /** At most this much is spent at it in a month (UTC). Absent: no limit. */
   readonly monthlyBudgetNanos?: Nanos
+  /** Whether the server is told which trace a request belongs to. Absent: only a local one. See `passesTraces`. */
+  readonly getsTraces?: boolean
   /** Where the operator changes it. Absent: hosters, the demo, and what detection found. */
   readonly origin?: 'file' | 'managed'
+}
+
+/** Whether a server gets the header `traceparent`: those of others must not learn what belongs together. */
+export function passesTraces({ getsTraces, kind }: Pick<Endpoint, 'getsTraces' | 'kind'>): boolean {
+  return getsTraces ?? kind === 'local'
 }
 
 /** The id of the built-in demo model. */

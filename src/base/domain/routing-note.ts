@@ -37,6 +37,8 @@ export interface RoutingNote {
   readonly auto?: AutoNote
   /** How long the request waited for credit that other requests of the customer held, ms. */
   readonly creditWaitedMs?: number
+  /** The id of its trace. Absent: it has none. A note may consist of this and the model alone. */
+  readonly traceId?: string
 }
 
 /** How `auto` ordered the models. */

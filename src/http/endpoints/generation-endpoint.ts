@@ -31,6 +31,7 @@ import type { InFlight, Running } from '../in-flight.ts'
 import { type BodyTurns, receiveBody } from '../request-body.ts'
 import { readIdempotencyKey, requestedJob, routingHeaders } from '../request-headers.ts'
 import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
+import type { Telemetry } from '../telemetry/telemetry.ts'
 
 /** Returns the generation endpoint of a dialect. */
 export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect): GenerationEndpoint {
@@ -118,6 +119,8 @@ export interface GenerationDeps {
   /** Called for each error that a client gets. */
   readonly onError: (code: ErrorCode) => void
   readonly accessLog: Pick<AccessLog, 'begun' | 'ended'> | null
+  /** Null: off. */
+  readonly telemetry: Pick<Telemetry, 'begun' | 'asked' | 'ended'> | null
   readonly allowedHosts: AllowedHosts
   readonly inFlight: InFlight
   readonly bodyTurns: Pick<BodyTurns, 'next'>
@@ -148,6 +151,8 @@ class GenerationCall {
   readonly #response: GenerationResponse
   readonly #requestId = randomUUIDv7()
   readonly #startedMs: number
+  /** Null: the request has no trace. */
+  readonly #traceId: string | null
   #caller: Caller | undefined
   #running: Running | undefined
   #errorCode: ErrorCode | null = null
@@ -161,6 +166,7 @@ class GenerationCall {
     this.#response = response
     this.#startedMs = deps.clock.monotonicMs()
     deps.accessLog?.begun(this.#requestId)
+    this.#traceId = deps.telemetry?.begun(this.#requestId, dialect.path, request.rawHeaders) ?? null
     response.onceClosed(isComplete => {
       if (!isComplete) this.#running?.abort('client_gone')
     })
@@ -185,6 +191,7 @@ class GenerationCall {
       await bodyTurns.next(body.length, caller.customerId)
       failpoint('chat-authenticated')
       const job = requestedJob(this.#dialect.parseRequest(body), this.#request, caller)
+      this.#deps.telemetry?.asked(this.#requestId, job)
       const key = readIdempotencyKey(this.#request)
       const bodyHash = key === undefined ? null : this.#hashRequest(body)
       // A long prompt must not stay in memory while its answer streams.
@@ -200,7 +207,7 @@ class GenerationCall {
       await this.#refuse(thrown)
     } finally {
       this.#running?.leave(this.#response.unread)
-      if (this.#deps.accessLog !== null) this.#noteEnd(this.#deps.accessLog)
+      this.#noteEnd()
     }
   }
 
@@ -277,10 +284,11 @@ class GenerationCall {
     const error = toApiError(thrown)
     this.#noteError(error.code)
     const requestId = this.#requestId
+    const traceId = this.#traceId ?? undefined
     if (this.#caller && error.row.status === 402) onRefused(this.#caller, error.code)
     if (this.#caller && !this.#isValid && isCallersFault(error)) invalidRequests.note(this.#caller)
     if (isFault(error) && !this.#running?.signal.aborted) {
-      log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'generation request failed')
+      log.error({ requestId, traceId, err: error.internal ?? thrown, code: error.code }, 'generation request failed')
       if (error instanceof Unserved && error.upstreamMessages.length > 0) {
         log.debug({ requestId, upstreamMessages: error.upstreamMessages }, 'upstream error messages')
       }
@@ -293,15 +301,20 @@ class GenerationCall {
     this.#deps.onError(code)
   }
 
-  #noteEnd(accessLog: Pick<AccessLog, 'ended'>): void {
-    accessLog.ended({
+  #noteEnd(): void {
+    const { accessLog, telemetry } = this.#deps
+    if (accessLog === null && telemetry === null) return
+    const ended = {
       requestId: this.#requestId,
+      traceId: this.#traceId,
       path: this.#dialect.path,
       caller: this.#caller,
       status: this.#response.statusSent ?? CLIENT_CLOSED_REQUEST,
       code: this.#errorCode,
       elapsedMs: this.#deps.clock.monotonicMs() - this.#startedMs,
-    })
+    }
+    accessLog?.ended(ended)
+    telemetry?.ended(ended)
   }
 
   async #sendError(error: ApiError): Promise<void> {
@@ -331,6 +344,7 @@ class GenerationCall {
     const { requestIdHeader } = this.#dialect
     const headers = ['x-request-id', answerId]
     if (requestIdHeader !== undefined) headers.push(requestIdHeader, answerId)
+    if (this.#traceId !== null) headers.push('x-switchyard-trace-id', this.#traceId)
     if (this.#request.header('origin') !== undefined) headers.push(...corsHeaderList)
     if (counts) {
       const elapsedMs = clock.monotonicMs() - this.#startedMs

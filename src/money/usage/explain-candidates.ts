@@ -20,12 +20,12 @@ export interface Candidate {
 }
 
 /**
- * Returns every ranked offer in the order of the plan, followed by the excluded offers. If `note` is null, the
- * router had only one candidate, which is read from the attempts.
+ * Returns every ranked offer in the order of the plan, followed by the excluded offers. If `note` is null or lists none,
+ * the router had only one candidate, which is read from the attempts.
  */
 export function explainCandidates(note: RoutingNote | null, attempts: readonly Attempt[]): Candidate[] {
   const lastOutcome = new Map(attempts.map(({ offerId, outcome }) => [offerId, outcome]))
-  if (note === null) {
+  if (note === null || note.ranked.length + note.excluded.length === 0) {
     const offers = new Map(attempts.map(({ offerId, provider }) => [offerId, { offerId, provider }]))
     return [...offers.values()].map((only, index) => ranked(only, index, lastOutcome.get(only.offerId), null))
   }

@@ -22,6 +22,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
     id: row.request_id,
     started_at: row.started_at.toISOString(),
     key: row.key_id === null ? null : { id: row.key_id, name: row.key_name, hint: row.key_hint },
+    trace_id: row.routing?.traceId ?? null,
     label: row.label,
     model: row.model_id,
     requested_model: row.routing?.model ?? row.model_id,

@@ -26,6 +26,8 @@ export interface RunningTicketDeps {
   readonly noteEarlyDisconnect: (customerId: string, inputNanos: Nanos) => boolean
   /** Receives faults for the log: a stream that broke off, a failure that could not be settled. */
   readonly onFault: (requestId: string, fault: unknown) => void
+  /** Returns the id of the trace of a request. Null: it has none. Absent: telemetry is off. */
+  readonly traceIdOf?: (requestId: string) => string | null
 }
 
 /**
@@ -63,7 +65,8 @@ export class RunningTicket {
     const { job } = this.#request
     const droppedFields = receipt.offer === null ? job.droppedFields : unsentFields(job, receipt.offer)
     const fields = receipt.offer === null ? { droppedFields } : { droppedFields, ...fitted(job, receipt.offer) }
-    const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes, auto: this.#auto, priceLimits, ...fields }
+    const traceId = this.#deps.traceIdOf?.(this.#request.requestId) ?? null
+    const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes, auto: this.#auto, priceLimits, traceId, ...fields }
     const note = routingNote(this.#ticket, job, this.#ranks, receipt.offer, view)
     return settle(this.#deps.settle, this.#ticket, receipt, note, this.#request.watch)
   }

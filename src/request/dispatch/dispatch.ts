@@ -1,3 +1,4 @@
+import type { AttemptTraces } from '../../base/domain/attempt-traces.ts'
 import { type ChatJob, expectedInputTokens, fitOf, shareFits } from '../../base/domain/chat-job.ts'
 import type { Answer, Plan } from '../../base/domain/handoff.ts'
 import type { CustomerBreakers } from '../../base/domain/health.ts'
@@ -42,6 +43,8 @@ export interface DispatchDeps extends AttemptDeps {
   readonly checkTime: CheckTime
   /** Called before a hoster is sent a request of a customer that shares its requests. */
   readonly noteShared?: (customerId: string, job: ChatJob, hosterId: string) => void
+  /** Absent: telemetry is off. */
+  readonly traces?: AttemptTraces
 }
 
 /** What one request has of this node; `memory` pays for the answer. */
@@ -68,7 +71,8 @@ export async function dispatch(
   job: ChatJob,
   { signal, memory }: RequestResources,
 ): Promise<Answer> {
-  const { clock, attemptsMax, retryBudget, pseudonymise, noteWork, noteShared } = deps
+  const { clock, attemptsMax, retryBudget, pseudonymise, noteWork, noteShared, traces } = deps
+  const { requestId } = plan.ticket
   const { customerId, sharesRequests } = plan.ticket.caller
   const health = deps.health.of(customerId)
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
@@ -103,7 +107,7 @@ export async function dispatch(
         upstreamModel: offer.upstreamModel,
         path: typeof task.path === 'string' ? task.path : task.path(offer, stream),
         headers: task.headers,
-        requestHeaders: task.requestHeaders?.(job),
+        requestHeaders: linesOf(task.requestHeaders?.(job), traces?.attempted(requestId, offer, job)),
         body,
         stream,
         limits,
@@ -133,6 +137,7 @@ export async function dispatch(
     } catch (failure) {
       if (!(failure instanceof UpstreamFailure)) throw failure
       log.add(offer, failure, clock.monotonicMs() - startedMs)
+      traces?.failed(requestId, failure)
       if (failure instanceof Cancelled) throw cancelledError(failure, signal, attempts)
       if (failure.outcome !== 'request_rejected') noteFailure(attempt, failure)
       else if (!isContextTooSmall(failure)) throw rejectedError(failure, attempts)
@@ -147,6 +152,13 @@ function writeBody(task: UpstreamTask, job: ChatJob, sentJob: ChatJob, offer: Of
   const body = task.requestBody(sentJob, offer, maxTokens)
   if (sentJob !== job) shareFits(sentJob, job)
   return mustGather(job, offer) ? task.requestBody({ ...sentJob, stream: true }, offer, maxTokens) : body
+}
+
+type Lines = readonly string[] | undefined
+
+function linesOf(own: Lines, traced: Lines): Lines {
+  if (traced === undefined) return own
+  return own === undefined ? traced : [...own, ...traced]
 }
 
 /** Returns what reads the answers of one attempt. */

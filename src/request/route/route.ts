@@ -226,11 +226,13 @@ interface NotedView {
   readonly changedFields?: readonly string[]
   /** Where the answer breaks the client's schema. */
   readonly schemaViolation?: string | undefined
+  /** The id of its trace. Null or absent: none. */
+  readonly traceId?: string | null
 }
 
 /**
- * Builds the explanation of the choice for the receipt. Null when there was no choice, so installations with
- * a single server pay nothing for it.
+ * Builds the explanation of the choice for the receipt. Null when there was no choice and no trace, so installations
+ * with a single server pay nothing for it.
  *
  * @param ranks null when the request ended before its offers were ranked
  * @param served the offer that answered, or null
@@ -249,7 +251,9 @@ export function routingNote(
     !creditWaitedMs && ticket.eligible.length === 1 && ticket.excluded.length === 0 && job.model !== AUTO_MODEL
   const clamp = clampAt(ticket, job, served)
   const isAsSent = droppedFields.length === 0 && changedFields.length === 0
-  if (isPlain && constraints === NO_CONSTRAINTS && clamp === null && isAsSent) return null
+  const { traceId = null } = view
+  if (isPlain && constraints === NO_CONSTRAINTS && clamp === null && isAsSent)
+    return traceId === null ? null : { model: job.model, constraints, ranked: [], excluded: [], traceId }
   const ranked: readonly NotedRank[] =
     ranks?.slice(0, OFFERS_NOTED).map(notedRank) ??
     ticket.eligible
@@ -274,6 +278,7 @@ export function routingNote(
     ...(view.cloudCompetes && { cloudCompetes: true }),
     ...(view.auto && { auto: view.auto }),
     ...(creditWaitedMs && { creditWaitedMs }),
+    ...(traceId !== null && { traceId }),
   }
 }
 

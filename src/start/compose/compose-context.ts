@@ -61,6 +61,10 @@ export interface NodeTimeouts {
   readonly overviewIntervalMs: number
   /** The longest pause between two requests of an audit, ms. */
   readonly auditPauseMsMax: number
+  /** How long spans wait for others before they are exported together, ms. */
+  readonly spanDelayMs: number
+  /** How long a stopping node waits for its last export of telemetry, ms. */
+  readonly telemetryCloseMs: number
 }
 
 /** Passed to every part of the node. A part registers its shutdown with `started`. */

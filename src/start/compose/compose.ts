@@ -72,7 +72,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const peopleMail = createPeopleMailParts(context, database)
   const marketplace = startMarketplace(context, { database, supply, callers, peopleMail, addressOf })
   const alerts = createAlertParts(context, database, supply)
-  const service = createService(context, database, money, supply)
+  const service = await createService(context, database, money, supply)
   const tokens = createTokenCounter(context)
   const samples = startRequestSamples(context, database, callers)
   const generationParts = { database, money, limits, supply, callers, alerts, service, tokens, samples }

@@ -85,6 +85,7 @@ export function startGeneration(
     onRefused: parts.alerts.watch.noteRefusal,
     onError: parts.service.metrics.refusal,
     accessLog: parts.service.accessLog,
+    telemetry: parts.service.telemetry,
     allowedHosts: parts.service.allowedHosts,
     inFlight: parts.service.inFlight,
     bodyTurns,
@@ -150,6 +151,7 @@ function createChat(context: ComposeContext, parts: GenerationParts, { noteWork 
   const { catalog, breakers: health, upstream, newcomers } = parts.supply
   const { windows, earlyDisconnects } = parts.limits
   const measureText = parts.tokens.measure
+  const { telemetry } = parts.service
   return {
     admit: {
       catalog: catalog.current,
@@ -187,11 +189,14 @@ function createChat(context: ComposeContext, parts: GenerationParts, { noteWork 
       pseudonymise: createPseudonyms(deriveKey(masterKey, 'pseudonyms for hosters')),
       noteWork,
       checkTime: new CheckTime(clock),
+      ...(telemetry !== null && { traces: telemetry }),
       ...(config.trust.audits && { noteShared: parts.samples.onSent }),
     },
+    ...(telemetry !== null && { traceIdOf: telemetry.traceIdOf }),
     settle: { ledger, clock, onSettled: createSettlementListener(context, parts) },
     onFault: (requestId, fault) => {
-      log.warn({ requestId, err: fault }, 'a request failed after it was admitted')
+      const traceId = telemetry?.traceIdOf(requestId) ?? undefined
+      log.warn({ requestId, traceId, err: fault }, 'a request failed after it was admitted')
       if (fault instanceof UpstreamFailure && fault.upstreamMessage !== undefined) {
         log.debug({ requestId, upstreamMessages: [fault.upstreamMessage] }, 'upstream error messages')
       }
@@ -217,13 +222,14 @@ const FAULTS_LOGGED_EVERY_MS = 60_000
 /** Passes each settlement to the metrics, the charges of offers, the checks of reports and tiers, and the early-disconnect allowance. */
 function createSettlementListener(
   { clock, log }: ComposeContext,
-  { service: { metrics, accessLog }, limits: { earlyDisconnects }, supply: { charges } }: GenerationParts,
+  { service: { metrics, accessLog, telemetry }, limits: { earlyDisconnects }, supply: { charges } }: GenerationParts,
 ): NonNullable<SettleDeps['onSettled']> {
   const noticeOverReport = createOverReports({ clock, log, onOverReport: metrics.overReport })
   const noticeExpensiveTier = createExpensiveTiers({ clock, log })
   return (settlement, receipt) => {
     metrics.settled(settlement, receipt)
     accessLog?.settled(settlement)
+    telemetry?.settled(settlement, receipt)
     if (settlement.provider === 'none') return
     if (receipt.offer !== null)
       charges.add(receipt.offer.offerId, { costNanos: settlement.costNanos, ownCostNanos: ownCost(receipt) })

@@ -2,6 +2,7 @@ import type { PoolUse } from '../../base/db/counted-pool.ts'
 import { ByteBudget } from '../../base/runtime/counted-memory.ts'
 import { createLastKnown } from '../../base/runtime/last-known.ts'
 import { memoryLimitBytes } from '../../base/runtime/process-limits.ts'
+import { deriveKey } from '../../base/secrets/master-key.ts'
 import { type AccessLog, openAccessLog } from '../../http/access-log.ts'
 import type { AllowedHosts } from '../../http/allowed-hosts.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -9,6 +10,7 @@ import { healthz, readyz } from '../../http/endpoints/health.ts'
 import { securityTxt } from '../../http/endpoints/security-txt.ts'
 import { createInFlight, type InFlight } from '../../http/in-flight.ts'
 import { createMetrics, type Metrics } from '../../http/metrics.ts'
+import { startTelemetry, type Telemetry } from '../../http/telemetry/telemetry.ts'
 import { readLastAudit } from '../../money/ledger/audit/last-audit.ts'
 import { readLateJob } from '../../operator/late-job.ts'
 import { allowedHostsOf } from '../allowed-hosts-of.ts'
@@ -26,15 +28,17 @@ export interface Service {
   readonly metrics: Metrics
   /** Null: off. */
   readonly accessLog: AccessLog | null
+  /** Null: off. */
+  readonly telemetry: Telemetry | null
   readonly endpoints: readonly Endpoint[]
 }
 
-export function createService(
-  { config, scheduler, clock, random, log, started }: ComposeContext,
+export async function createService(
+  { config, scheduler, clock, random, log, started, version, masterKey, timeouts }: ComposeContext,
   database: Database,
   { ledger, journal, damagedSegments }: Money,
   { agents, catalog, health }: Supply,
-): Service {
+): Promise<Service> {
   const { general, lookups } = database
   const { maxInFlight, memoryBudgetBytes, workers } = config.server
   const memory = new ByteBudget(memoryBudgetBytes ?? Math.floor(memoryLimitBytes(workers) / 4))
@@ -58,12 +62,21 @@ export function createService(
   })
   const accessLog = openAccessLog({ settings: config.accessLog, clock, random, log })
   started.defer(() => accessLog?.close())
+  const { telemetry: settings } = config
+  const samplingKey = deriveKey(masterKey, 'sampling of traces')
+  const telemetry = await startTelemetry({
+    ...{ settings, version, samplingKey, clock, random, log },
+    spanDelayMs: timeouts.spanDelayMs,
+    closeMs: timeouts.telemetryCloseMs,
+  })
+  started.defer(() => telemetry?.close())
   return {
     inFlight,
     allowedHosts: allowedHostsOf(config),
     memory,
     metrics,
     accessLog,
+    telemetry,
     endpoints: [
       healthz(),
       securityTxt({ contact: config.security.contact, publicBaseUrl: config.server.publicBaseUrl, clock }),

@@ -7,6 +7,7 @@ import type { Nanos, TokenPrice } from '../../base/domain/money.ts'
 import type { ProviderKind } from '../../base/domain/offer.ts'
 import type { OwnCanary } from '../../base/domain/own-canary.ts'
 import type { PriceLimits } from '../../base/domain/price-limits.ts'
+import type { TelemetrySettings } from '../../base/domain/telemetry-settings.ts'
 import type { AddressRange } from '../../base/runtime/client-address.ts'
 import { systemErrorText } from '../../base/runtime/error-message.ts'
 import type { ArmedFailpoint } from '../../base/runtime/failpoint.ts'
@@ -214,6 +215,7 @@ export interface Config {
     readonly samplePercent: number
     readonly file: string | null
   }
+  readonly telemetry: TelemetrySettings
   readonly reports: { readonly requestsPerMinute: number }
   readonly postgres: { readonly moneyConnections: number; readonly generalConnections: number }
   /**
@@ -394,6 +396,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       samplePercent: settings.access_log.sample_percent,
       file: settings.access_log.file ?? null,
     },
+    telemetry: telemetrySettings(environment, settings),
     reports: { requestsPerMinute: settings.reports.requests_per_minute },
     postgres: {
       moneyConnections: settings.postgres.money_connections,
@@ -432,6 +435,31 @@ function autoSettings(settings: FileSettings['routing']['auto'], cwd: string, pr
     qualityFloor: settings.quality_floor_percent / 10_000,
     costWeight: settings.cost_weight_percent / 10_000,
     exploredPart: settings.explore_percent / 10_000,
+  }
+}
+
+/** The variables of OpenTelemetry override the file. */
+function telemetrySettings(
+  environment: z.output<typeof environmentSchema>,
+  { telemetry }: FileSettings,
+): TelemetrySettings {
+  const sampler = environment.OTEL_TRACES_SAMPLER
+  return {
+    endpoint: environment.OTEL_EXPORTER_OTLP_ENDPOINT ?? telemetry.endpoint ?? null,
+    headers: environment.OTEL_EXPORTER_OTLP_HEADERS ?? telemetry.headers ?? {},
+    serviceName: environment.OTEL_SERVICE_NAME ?? telemetry.service_name,
+    traces: telemetry.traces,
+    metrics: telemetry.metrics,
+    sampleRatio:
+      sampler === undefined
+        ? telemetry.sample_percent / 10_000
+        : sampler.endsWith('ratio')
+          ? (environment.OTEL_TRACES_SAMPLER_ARG ?? 1)
+          : sampler.endsWith('_on')
+            ? 1
+            : 0,
+    followsParent: sampler === undefined ? telemetry.follow_parent : sampler.startsWith('parentbased'),
+    metricsIntervalMs: telemetry.metrics_seconds * 1_000,
   }
 }
 

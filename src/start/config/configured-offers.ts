@@ -94,6 +94,7 @@ function endpointOf(settings: EndpointSettings): Endpoint {
     demo: false,
     egress: 'any',
     ...(settings.monthly_budget_usd !== undefined && { monthlyBudgetNanos: settings.monthly_budget_usd }),
+    ...(settings.trace_context !== undefined && { getsTraces: settings.trace_context }),
     origin: 'file',
   }
 }

@@ -16,6 +16,7 @@ import {
   failpointList,
   flag,
   googleServiceAccount,
+  headerList,
   hostName,
   hoursOfDay,
   httpUrl,
@@ -23,6 +24,7 @@ import {
   oneOf,
   percentAsBps,
   publicUrl,
+  ratio,
   secret,
   text,
   usdAmount,
@@ -32,6 +34,15 @@ import {
 } from './values.ts'
 
 const logFormats = ['auto', 'text', 'json'] as const
+/** The samplers of OpenTelemetry. */
+const samplers = [
+  'always_on',
+  'always_off',
+  'traceidratio',
+  'parentbased_always_on',
+  'parentbased_always_off',
+  'parentbased_traceidratio',
+] as const
 /** Some mail services show and accept passwords in groups separated by blanks. */
 const blanksWithin = /^\S(.*\S)?$/
 
@@ -54,6 +65,12 @@ export const environmentSchema = z.object({
   SMTP_PASSWORD: secret('text', blanksWithin).optional(),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).optional(),
   LOG_FORMAT: oneOf(logFormats).optional(),
+  // The names of OpenTelemetry. Its packages read further ones: docs/observability.md.
+  OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl().optional(),
+  OTEL_EXPORTER_OTLP_HEADERS: headerList().optional(),
+  OTEL_SERVICE_NAME: text().optional(),
+  OTEL_TRACES_SAMPLER: oneOf(samplers).optional(),
+  OTEL_TRACES_SAMPLER_ARG: ratio().optional(),
   // For crash tests; see docs/chaos.md.
   SWITCHYARD_FAILPOINTS: failpointList().optional(),
   // Set by systemd: see src/start/service-manager.ts.
@@ -141,6 +158,7 @@ const endpointSchema = z.strictObject({
   weight: wholeNumber(1, 10_000).prefault('100'),
   key_header: oneOf(['auto', ...keyHeaders]).prefault('auto'),
   speaks: dialectList().prefault(['chat']),
+  trace_context: flag().optional(),
   dialect: z
     .strictObject({
       max_tokens_field: oneOf(['max_tokens', 'max_completion_tokens']).prefault('max_tokens'),
@@ -380,6 +398,18 @@ export const fileSchema = z.strictObject({
       format: oneOf(['off', 'json', 'short']).prefault('off'),
       sample_percent: wholeNumber(0, 100).prefault('100'),
       file: text().optional(),
+    })
+    .prefault({}),
+  telemetry: z
+    .strictObject({
+      endpoint: httpUrl().optional(),
+      headers: headerList().optional(),
+      service_name: text().prefault('switchyard'),
+      traces: flag().prefault('true'),
+      metrics: flag().prefault('true'),
+      sample_percent: percentAsBps().prefault('100'),
+      follow_parent: flag().prefault('true'),
+      metrics_seconds: wholeNumber(1, 3_600).prefault('60'),
     })
     .prefault({}),
   reports: z.strictObject({ requests_per_minute: wholeNumber(1, 1_000_000).prefault('120') }).prefault({}),

@@ -69,6 +69,43 @@ export function percentAsBps() {
   })
 }
 
+/** A part of a whole, 0 to 1. */
+export function ratio() {
+  return value('number from 0 to 1', written => {
+    const digits = sourceOf(written) ?? ''
+    const number = Number(digits)
+    return /^[01](?:\.\d{1,9})?$/.test(digits) && number <= 1 ? number : undefined
+  })
+}
+
+/** Headers as OpenTelemetry writes them: `name=value,name=value`, each value percent-encoded. They may hold keys. */
+export function headerList() {
+  return value(
+    'list of headers, name=value with commas between',
+    written => {
+      const text = matchingText(written, /^[\x20-\x7e]{1,8192}$/)
+      const members = text?.split(',').filter(member => member.trim() !== '')
+      const headers = members?.map(member => /^\s*([\w!#$%&'*+.^`|~-]+)\s*=(.+)$/.exec(member))
+      if (headers === undefined || headers.some(match => match === null)) return undefined
+      const pairs = headers.map(match => [match?.[1]?.toLowerCase() ?? '', decoded(match?.[2]?.trim() ?? '')] as const)
+      return pairs.every(([, value]) => value !== undefined)
+        ? (Object.fromEntries(pairs) as Readonly<Record<string, string>>)
+        : undefined
+    },
+    'invalid (not shown, because it may be a secret)',
+  )
+}
+
+/** Returns the text of a percent-encoded header value; undefined if a header cannot contain it. */
+function decoded(encoded: string): string | undefined {
+  try {
+    const text = decodeURIComponent(encoded)
+    return /^[\x20-\x7e]+$/.test(text) ? text : undefined
+  } catch {
+    return undefined
+  }
+}
+
 export function email() {
   return value('e-mail address', written => (typeof written === 'string' && isEmail(written) ? written : undefined))
 }

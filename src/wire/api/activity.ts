@@ -232,6 +232,10 @@ export const requestReceipt = z
         hint: z.string().nullable().describe('First ten and last four characters of the key.'),
       })
       .nullable(),
+    trace_id: z
+      .string()
+      .nullable()
+      .describe('The id of its OpenTelemetry trace, also in the header `x-switchyard-trace-id`; null if it has none.'),
     label: requestLabel,
     model: z.string().describe('The model that served the request, or the requested one if it was not served.'),
     requested_model: z.string().describe('The `model` of the request, which may be `auto`.'),
@@ -376,6 +380,7 @@ export const requestReceipt = z
         id: '00000000-0000-7000-8000-000000000001',
         started_at: '2026-11-21T16:14:41.680Z',
         key: { id: '00000000-0000-4000-8000-00000000000a', name: 'first key', hint: 'sk-sy-1R1S…JAkC' },
+        trace_id: null,
         label: 'support-bot',
         model: 'demo',
         requested_model: 'qwen3-8b',

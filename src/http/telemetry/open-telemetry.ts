@@ -1,0 +1,123 @@
+import { type DiagLogger, DiagLogLevel, diag } from '@opentelemetry/api'
+import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
+import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources'
+import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
+import { AlwaysOnSampler, BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base'
+import { AttemptMetrics } from './attempt-metrics.ts'
+import { RequestTraces } from './request-traces.ts'
+import { Sampling } from './sampling.ts'
+import { TraceIds } from './span-ids.ts'
+import type { Telemetry, TelemetryDeps } from './telemetry.ts'
+
+// The only file that loads the SDK of OpenTelemetry. Nothing is registered globally except the log of the SDK, so that
+// two gateways in one process stay apart.
+
+/** Spans that wait for the collector; further ones are dropped. A span has about 2 kB. */
+const QUEUE_MAX = 2_048
+const BATCH_MAX = 512
+const SPAN_DELAY_MS = 2_000
+/** How long one export may take, with its retries. */
+const EXPORT_MS_MAX = 10_000
+/** How long a stopping gateway waits for the last export. */
+const CLOSE_MS = 5_000
+
+/** Starts the exports to a collector by OTLP over HTTP. */
+export function openTelemetry(
+  deps: TelemetryDeps & { readonly endpoint: string; readonly instanceId: string },
+): Telemetry {
+  const { settings, version, samplingKey, clock, random, endpoint, instanceId } = deps
+  const stopLogging = logAtMostEveryMinute(deps)
+  // OTEL_RESOURCE_ATTRIBUTES can name the environment, and whatever else a backend wants.
+  const resource = defaultResource()
+    .merge(
+      resourceFromAttributes({
+        'service.name': settings.serviceName,
+        'service.version': version,
+        'service.instance.id': instanceId,
+      }),
+    )
+    .merge(detectResources({ detectors: [envDetector] }))
+  const exporterAt = (path: string) => ({
+    url: `${endpoint}${path}`,
+    headers: { ...settings.headers },
+    timeoutMillis: EXPORT_MS_MAX,
+  })
+  const ids = new TraceIds()
+  const tracing = new BasicTracerProvider({
+    resource,
+    idGenerator: ids,
+    // Sampling decides before a span is made.
+    sampler: new AlwaysOnSampler(),
+    spanProcessors: settings.traces
+      ? [
+          new BatchSpanProcessor(new OTLPTraceExporter(exporterAt('/v1/traces')), {
+            maxQueueSize: QUEUE_MAX,
+            maxExportBatchSize: BATCH_MAX,
+            scheduledDelayMillis: deps.spanDelayMs ?? SPAN_DELAY_MS,
+            exportTimeoutMillis: EXPORT_MS_MAX,
+          }),
+        ]
+      : [],
+  })
+  const metrics = settings.metrics ? new AttemptMetrics(clock, version) : null
+  const metering = new MeterProvider({
+    resource,
+    readers:
+      metrics === null
+        ? []
+        : [
+            new PeriodicExportingMetricReader({
+              exporter: new OTLPMetricExporter(exporterAt('/v1/metrics')),
+              exportIntervalMillis: settings.metricsIntervalMs,
+              exportTimeoutMillis: Math.min(EXPORT_MS_MAX, settings.metricsIntervalMs),
+              metricProducers: [metrics],
+            }),
+          ],
+  })
+  return new RequestTraces({
+    tracer: tracing.getTracer('switchyard', version),
+    ids,
+    sampling: new Sampling({
+      ratio: settings.traces ? settings.sampleRatio : 0,
+      followsParent: settings.followsParent,
+      key: samplingKey,
+      random,
+    }),
+    metrics,
+    async close() {
+      const limit = Promise.withResolvers<void>()
+      const timer = setTimeout(limit.resolve, deps.closeMs ?? CLOSE_MS)
+      await Promise.race([Promise.allSettled([tracing.shutdown(), metering.shutdown()]), limit.promise])
+      clearTimeout(timer)
+      stopLogging()
+    },
+  })
+}
+
+const LOG_INTERVAL_MS = 60_000
+
+/** Writes the first error of a minute to the log, with how many there were since the last line. */
+function logAtMostEveryMinute({ log, clock }: Pick<TelemetryDeps, 'log' | 'clock'>): () => void {
+  let loggedAtMs = -Infinity
+  let unlogged = 0
+  const note = (message: string, ...details: unknown[]) => {
+    unlogged++
+    const nowMs = clock.monotonicMs()
+    if (nowMs < loggedAtMs + LOG_INTERVAL_MS) return
+    loggedAtMs = nowMs
+    log.warn(
+      { reason: [message, ...details.map(detailText)].join(' ').slice(0, REASON_LENGTH_MAX), errors: unlogged },
+      'traces or metrics cannot be exported; requests go on without them',
+    )
+    unlogged = 0
+  }
+  const ignore = () => {}
+  const logger: DiagLogger = { error: note, warn: note, info: ignore, debug: ignore, verbose: ignore }
+  diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
+  return () => diag.disable()
+}
+
+const REASON_LENGTH_MAX = 300
+
+const detailText = (detail: unknown) => (detail instanceof Error ? detail.message : String(detail))

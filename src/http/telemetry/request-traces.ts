@@ -1,0 +1,279 @@
+import { type Attributes, ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode, TraceFlags, type Tracer, trace } from '@opentelemetry/api'
+import type { ChatJob } from '../../base/domain/chat-job.ts'
+import type { Receipt } from '../../base/domain/handoff.ts'
+import { usd } from '../../base/domain/money.ts'
+import { type Endpoint, type Offer, passesTraces } from '../../base/domain/offer.ts'
+import type { UpstreamFailure } from '../../base/domain/upstream-failure.ts'
+import type { Settlement } from '../../money/ledger/settlement/settlement.ts'
+import type { EndedRequest } from '../access-log.ts'
+import type { AttemptMetrics } from './attempt-metrics.ts'
+import { errorType, genAi, http, own, server } from './attributes.ts'
+import { choiceReason } from './choice-reason.ts'
+import { operationName, providerName } from './provider-name.ts'
+import type { Sampling } from './sampling.ts'
+import type { TraceIds } from './span-ids.ts'
+import type { Telemetry } from './telemetry.ts'
+import { readTraceParent, type TraceParent, traceLines } from './trace-parent.ts'
+
+export interface RequestTracesDeps {
+  readonly tracer: Tracer
+  readonly ids: TraceIds
+  readonly sampling: Sampling
+  /** Null: no metrics are exported. */
+  readonly metrics: AttemptMetrics | null
+  readonly close: () => Promise<void>
+}
+
+/** A request that has begun and not ended. */
+interface Running {
+  readonly traceId: string
+  /** The trace of the client; null: none. */
+  readonly parent: TraceParent | null
+  /** Null: the request is not recorded. */
+  readonly span: Span | null
+  /** The attempt that runs, or has answered. */
+  attempt: Span | null
+  attempts: number
+  operation: string
+  isStream: boolean
+}
+
+/**
+ * One server span for each request that is recorded, and in it one client span for each attempt, which ends with the
+ * settlement of what it answered. Metrics count all requests.
+ */
+export class RequestTraces implements Telemetry {
+  readonly #deps: RequestTracesDeps
+  readonly #running = new Map<string, Running>()
+  readonly close: () => Promise<void>
+
+  constructor(deps: RequestTracesDeps) {
+    this.#deps = deps
+    this.close = deps.close
+  }
+
+  begun(requestId: string, path: string, rawHeaders: readonly string[]): string | null {
+    const parent = readTraceParent(rawHeaders)
+    const traceId = parent?.traceId ?? requestId.replaceAll('-', '')
+    const isRecorded = this.#deps.sampling.records(parent)
+    const span = isRecorded ? this.#serverSpan(requestId, path, traceId, parent) : null
+    this.#running.set(requestId, {
+      traceId,
+      parent,
+      span,
+      attempt: null,
+      attempts: 0,
+      operation: 'chat',
+      isStream: false,
+    })
+    return isRecorded ? traceId : null
+  }
+
+  #serverSpan(requestId: string, path: string, traceId: string, parent: TraceParent | null): Span {
+    const { tracer, ids } = this.#deps
+    ids.next = traceId
+    const attributes = { [http.method]: 'POST', [http.route]: path, [own.request]: requestId }
+    const context =
+      parent === null
+        ? ROOT_CONTEXT
+        : trace.setSpanContext(ROOT_CONTEXT, {
+            traceId,
+            spanId: parent.spanId,
+            traceFlags: parent.isSampled ? TraceFlags.SAMPLED : TraceFlags.NONE,
+            isRemote: true,
+          })
+    return tracer.startSpan(`POST ${path}`, { kind: SpanKind.SERVER, attributes }, context)
+  }
+
+  asked(requestId: string, job: ChatJob): void {
+    const running = this.#running.get(requestId)
+    if (running === undefined) return
+    running.isStream = job.stream
+    running.operation = operationName(job, null)
+    running.span?.setAttributes({
+      [own.modelAsked]: job.model,
+      [own.stream]: job.stream,
+      [own.tier]: job.constraints.serviceTier,
+      [own.privacyMode]: job.constraints.privacyMode,
+    })
+  }
+
+  attempted(requestId: string, offer: Offer, job: ChatJob): readonly string[] | undefined {
+    const running = this.#running.get(requestId)
+    if (running === undefined) return undefined
+    running.operation = operationName(job, offer)
+    running.attempts++
+    if (running.span !== null) running.attempt = this.#attemptSpan(running, running.span, offer, job)
+    if (!passesTraces(offer.endpoint)) return undefined
+    const spanId = running.attempt?.spanContext().spanId ?? this.#deps.ids.generateSpanId()
+    return traceLines(running.traceId, spanId, running.span !== null, running.parent?.state ?? null)
+  }
+
+  #attemptSpan({ operation, attempts }: Running, parent: Span, offer: Offer, job: ChatJob): Span {
+    const { endpoint, upstreamModel } = offer
+    const attributes: Attributes = {
+      [genAi.operation]: operation,
+      [genAi.provider]: providerName(endpoint),
+      [genAi.requestModel]: upstreamModel,
+      ...addressOf(endpoint),
+      ...requestAttributes(job),
+      [own.attempt]: attempts,
+      [own.offer]: offer.offerId,
+      [own.endpoint]: endpoint.endpointId,
+      [own.providerKind]: endpoint.kind,
+      ...(endpoint.hosterId !== null && { [own.hoster]: endpoint.hosterId }),
+    }
+    const context = trace.setSpan(ROOT_CONTEXT, parent)
+    return this.#deps.tracer.startSpan(`${operation} ${upstreamModel}`, { kind: SpanKind.CLIENT, attributes }, context)
+  }
+
+  failed(requestId: string, { outcome, status }: Pick<UpstreamFailure, 'outcome' | 'status'>): void {
+    const running = this.#running.get(requestId)
+    if (running === undefined || running.attempt === null) return
+    running.attempt.setAttributes({
+      [own.attemptOutcome]: outcome,
+      [errorType]: outcome,
+      ...(status !== null && { [http.status]: status }),
+    })
+    endWithError(running.attempt, outcome)
+    running.attempt = null
+  }
+
+  settled(settlement: Settlement, receipt: Receipt): void {
+    const running = this.#running.get(settlement.requestId)
+    this.#deps.metrics?.add({
+      operation: running?.operation ?? 'chat',
+      provider: receipt.offer === null ? null : providerName(receipt.offer.endpoint),
+      model: settlement.modelId,
+      inputTokens: settlement.inputTokens,
+      outputTokens: settlement.outputTokens,
+      durationS: settlement.latencyMs / 1_000,
+      firstChunkS: running?.isStream && settlement.firstTokenMs !== null ? settlement.firstTokenMs / 1_000 : null,
+      error: settlement.success ? null : settlement.outcome,
+    })
+    if (running === undefined || running.span === null) return
+    running.span.setAttributes(settledAttributes(settlement, receipt))
+    if (running.attempt === null) return
+    running.attempt.setAttributes({
+      ...answerAttributes(settlement, receipt, running.isStream),
+      [own.attemptOutcome]: 'answered',
+    })
+    if (settlement.success) running.attempt.end()
+    else {
+      running.attempt.setAttribute(errorType, settlement.outcome)
+      endWithError(running.attempt, settlement.outcome)
+    }
+    running.attempt = null
+  }
+
+  ended({ requestId, status, code, caller }: EndedRequest): void {
+    const running = this.#running.get(requestId)
+    if (running === undefined) return
+    this.#running.delete(requestId)
+    const { span, attempt } = running
+    if (span === null) return
+    if (attempt !== null) {
+      attempt.setAttribute(errorType, '_OTHER')
+      endWithError(attempt, 'not settled')
+    }
+    span.setAttributes({
+      [http.status]: status,
+      ...(caller !== undefined && { [own.customer]: caller.customerId, [own.key]: caller.keyId }),
+      ...(code !== null && { [own.errorCode]: code, [errorType]: code }),
+    })
+    // Refusals with a status below 500 are no errors of the gateway. The error of a stream follows a status of 200.
+    if (code !== null && (status >= 500 || status < 400)) endWithError(span, code)
+    else span.end()
+  }
+
+  readonly traceIdOf = (requestId: string): string | null => {
+    const running = this.#running.get(requestId)
+    return running === undefined || running.span === null ? null : running.traceId
+  }
+}
+
+function endWithError(span: Span, message: string): void {
+  span.setStatus({ code: SpanStatusCode.ERROR, message })
+  span.end()
+}
+
+const addresses = new WeakMap<Endpoint, Attributes>()
+
+/** Agents are reached by no address. */
+function addressOf(endpoint: Endpoint): Attributes {
+  let address = addresses.get(endpoint)
+  if (address === undefined) {
+    const url = endpoint.transport === 'agent' ? null : URL.parse(endpoint.baseUrl)
+    const port = url?.port || (url?.protocol === 'http:' ? 80 : 443)
+    address = url === null ? {} : { [server.address]: url.hostname, [server.port]: Number(port) }
+    addresses.set(endpoint, address)
+  }
+  return address
+}
+
+/** The numbers of a request that the conventions name. Nothing that a person wrote. */
+function requestAttributes({ stream, maxTokens, choices, forward }: ChatJob): Attributes {
+  const attributes: Attributes = {}
+  if (stream) attributes[genAi.requestStream] = true
+  if (maxTokens !== null) attributes[genAi.requestMaxTokens] = maxTokens
+  if (choices > 1) attributes[genAi.requestChoices] = choices
+  for (const [field, name] of numbers) {
+    const value = forward[field]
+    if (typeof value === 'number') attributes[name] = value
+  }
+  return attributes
+}
+
+const numbers = [
+  ['temperature', genAi.requestTemperature],
+  ['top_p', genAi.requestTopP],
+  ['top_k', genAi.requestTopK],
+  ['seed', genAi.requestSeed],
+  ['frequency_penalty', genAi.requestFrequencyPenalty],
+  ['presence_penalty', genAi.requestPresencePenalty],
+] as const
+
+function settledAttributes(settlement: Settlement, { offer, billedParts }: Receipt): Attributes {
+  const { hosterId, endpointId, label, upstreamCostNanos, provider } = settlement
+  const writtenTokens = billedParts === null ? 0 : billedParts.cacheWriteTokens + billedParts.cacheWriteLongTokens
+  return {
+    [own.outcome]: settlement.outcome,
+    [own.modelServed]: settlement.modelId,
+    [own.choice]: choiceReason(settlement),
+    [own.candidates]: settlement.routing?.ranked.length || 1,
+    [own.attempts]: settlement.attempts.length,
+    ...(label !== null && { [own.label]: label }),
+    ...(offer !== null && { [own.offer]: offer.offerId }),
+    ...(endpointId !== null && { [own.endpoint]: endpointId }),
+    ...(hosterId !== null && { [own.hoster]: hosterId }),
+    ...(provider !== 'none' && { [own.providerKind]: provider }),
+    [own.held]: usd(settlement.holdNanos),
+    [own.cost]: usd(settlement.costNanos),
+    ...(upstreamCostNanos !== null && { [own.upstreamCost]: usd(upstreamCostNanos) }),
+    ...(settlement.writeoffNanos > 0n && { [own.writtenOff]: usd(settlement.writeoffNanos) }),
+    [own.inputTokens]: settlement.inputTokens,
+    [own.outputTokens]: settlement.outputTokens,
+    [own.cacheReadTokens]: billedParts?.cacheReadTokens ?? 0,
+    [own.cacheWriteTokens]: writtenTokens,
+    [own.reasoningTokens]: billedParts?.reasoningTokens ?? 0,
+  }
+}
+
+/** What the conventions want of an answer. Tokens are those that are billed. */
+function answerAttributes(settlement: Settlement, { billedParts }: Receipt, isStream: boolean): Attributes {
+  const { finishReason, firstTokenMs } = settlement
+  return {
+    [genAi.responseModel]: settlement.modelId,
+    [genAi.responseId]: settlement.requestId,
+    ...(finishReason !== null && { [genAi.finishReasons]: [finishReason] }),
+    ...(isStream && firstTokenMs !== null && { [genAi.timeToFirstChunk]: firstTokenMs / 1_000 }),
+    [genAi.inputTokens]: settlement.inputTokens,
+    [genAi.outputTokens]: settlement.outputTokens,
+    ...(billedParts !== null && {
+      [genAi.cacheReadTokens]: billedParts.cacheReadTokens,
+      [genAi.cacheWriteTokens]: billedParts.cacheWriteTokens + billedParts.cacheWriteLongTokens,
+      ...(billedParts.reasoningTokens !== null && { [genAi.reasoningTokens]: billedParts.reasoningTokens }),
+    }),
+    [own.cost]: usd(settlement.costNanos),
+  }
+}
