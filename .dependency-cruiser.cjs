@@ -171,6 +171,17 @@ module.exports = {
       'A browser loads it. Import a type of src/wire/api by #api/, which Vite does not know, or move the value to src/base/domain.',
     ),
 
+    // A gateway without telemetry neither loads its packages nor pays for them.
+    never(
+      'telemetry-loads-when-it-is-on',
+      { path: '^src/', pathNot: '^src/http/telemetry/(open-telemetry|request-traces|attempt-metrics)[.]ts$' },
+      {
+        path: 'node_modules/@opentelemetry/|^src/http/telemetry/(open-telemetry|request-traces|attempt-metrics)[.]ts$',
+        dependencyTypesNot: ['dynamic-import', 'type-only'],
+      },
+      'Only startTelemetry loads OpenTelemetry, by import(). Use the interface Telemetry.',
+    ),
+
     // Doors to the outside world.
     never(
       'pg-only-in-db',

@@ -107,6 +107,7 @@ test('the defaults in the example file are the real defaults', () => {
     routing: { ...plain.routing, auto: { ...plain.routing.auto, quality: example.routing.auto.quality } },
     security: example.security,
     accessLog: { ...plain.accessLog, file: 'access.log' },
+    telemetry: { ...plain.telemetry, endpoint: 'http://127.0.0.1:4318', headers: { 'x-api-key': 'none' } },
     payments: {
       ...plain.payments,
       instructions: example.payments.instructions,

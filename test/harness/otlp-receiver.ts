@@ -43,14 +43,14 @@ export interface ReceivedPoint {
 export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   const spans: ReceivedSpan[] = []
   const requests: { path: string; headers: IncomingHttpHeaders }[] = []
-  let points: readonly ReceivedPoint[] = []
+  const points: ReceivedPoint[] = []
   let behaviour = (response: ServerResponse): void => void response.writeHead(200).end()
   const server = createServer(async (request, response) => {
     const body = await buffer(request)
     const path = request.url ?? ''
     requests.push({ path, headers: request.headers })
     if (path.endsWith('/v1/traces')) spans.push(...readSpans(body))
-    if (path.endsWith('/v1/metrics')) points = readPoints(body)
+    if (path.endsWith('/v1/metrics')) points.splice(0, points.length, ...readPoints(body))
     behaviour(response)
   })
   server.listen(0, '127.0.0.1')
@@ -59,9 +59,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     spans,
     requests,
-    get points() {
-      return points
-    },
+    points,
     respondWith(other) {
       behaviour = other
     },
@@ -117,11 +115,11 @@ function readPoints(body: Buffer): ReceivedPoint[] {
 function attributesOf(message: Buffer | undefined, field: number): ReceivedAttributes {
   if (message === undefined) return {}
   return Object.fromEntries(
-    messages(message, field).map(pair => [bytesOf(pair, 1).toString(), valueOf(messages(pair, 2)[0])]),
+    messages(message, field).map(pair => [bytesOf(pair, 1).toString(), readValue(messages(pair, 2)[0])]),
   )
 }
 
-function valueOf(value: Buffer | undefined): AttributeValue {
+function readValue(value: Buffer | undefined): AttributeValue {
   const [found] = value === undefined ? [] : fieldsOf(value)
   if (found === undefined) return ''
   switch (found.field) {
@@ -134,7 +132,7 @@ function valueOf(value: Buffer | undefined): AttributeValue {
     case 4:
       return doubleOf(found.value as bigint)
     case 5:
-      return messages(found.value as Buffer, 1).map(valueOf)
+      return messages(found.value as Buffer, 1).map(readValue)
     default:
       throw new Error(`a value of the field ${found.field} is not read here`)
   }

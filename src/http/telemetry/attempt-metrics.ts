@@ -1,4 +1,5 @@
 import { type Attributes, type HrTime, ValueType } from '@opentelemetry/api'
+import { resourceFromAttributes } from '@opentelemetry/resources'
 import {
   AggregationTemporality,
   type CollectionResult,
@@ -6,7 +7,6 @@ import {
   type HistogramMetricData,
   type MetricProducer,
 } from '@opentelemetry/sdk-metrics'
-import { resourceFromAttributes } from '@opentelemetry/resources'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { errorType, genAi, genAiMetrics } from './attributes.ts'
 
@@ -85,20 +85,32 @@ export class AttemptMetrics implements MetricProducer {
     const all = [...this.#series.values()]
     const period = [this.#startMs, this.#clock.epochMs()] as const
     const metrics = [
-      metricData(genAiMetrics.tokens, period, all.flatMap(({ attributes, tokens }) => [
-        { series: tokens.input, attributes: { ...attributes, [genAi.tokenType]: 'input' } },
-        { series: tokens.output, attributes: { ...attributes, [genAi.tokenType]: 'output' } },
-      ])),
-      metricData(genAiMetrics.duration, period, all.flatMap(({ attributes, durations }) =>
-        [...durations].map(([error, series]) => ({
-          series,
-          attributes: error === '' ? attributes : { ...attributes, [errorType]: error },
+      metricData(
+        genAiMetrics.tokens,
+        period,
+        all.flatMap(({ attributes, tokens }) => [
+          { series: tokens.input, attributes: { ...attributes, [genAi.tokenType]: 'input' } },
+          { series: tokens.output, attributes: { ...attributes, [genAi.tokenType]: 'output' } },
+        ]),
+      ),
+      metricData(
+        genAiMetrics.duration,
+        period,
+        all.flatMap(({ attributes, durations }) =>
+          [...durations].map(([error, series]) => ({
+            series,
+            attributes: error === '' ? attributes : { ...attributes, [errorType]: error },
+          })),
+        ),
+      ),
+      metricData(
+        genAiMetrics.firstChunk,
+        period,
+        all.map(({ attributes, firstChunks }) => ({
+          series: firstChunks,
+          attributes,
         })),
-      )),
-      metricData(genAiMetrics.firstChunk, period, all.map(({ attributes, firstChunks }) => ({
-        series: firstChunks,
-        attributes,
-      }))),
+      ),
     ].filter(({ dataPoints }) => dataPoints.length > 0)
     const scope = { name: 'switchyard', version: this.#version }
     const scopeMetrics = metrics.length === 0 ? [] : [{ scope, metrics }]

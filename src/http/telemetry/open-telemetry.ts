@@ -3,7 +3,7 @@ import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources'
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
-import { AlwaysOnSampler, BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base'
+import { AlwaysOnSampler, BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import { AttemptMetrics } from './attempt-metrics.ts'
 import { RequestTraces } from './request-traces.ts'
 import { Sampling } from './sampling.ts'
@@ -27,7 +27,11 @@ export function openTelemetry(
   deps: TelemetryDeps & { readonly endpoint: string; readonly instanceId: string },
 ): Telemetry {
   const { settings, version, samplingKey, clock, random, endpoint, instanceId } = deps
-  const stopLogging = logAtMostEveryMinute(deps)
+  const note = logAtMostEveryMinute(deps)
+  const ignore = () => {}
+  // What the SDK itself complains about, such as spans that it dropped because too many wait.
+  const logger: DiagLogger = { error: note, warn: note, info: ignore, debug: ignore, verbose: ignore }
+  diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
   // OTEL_RESOURCE_ATTRIBUTES can name the environment, and whatever else a backend wants.
   const resource = defaultResource()
     .merge(
@@ -44,18 +48,19 @@ export function openTelemetry(
     timeoutMillis: EXPORT_MS_MAX,
   })
   const ids = new TraceIds()
-  const tracing = new BasicTracerProvider({
+  const tracing = new TracerProvider({
     resource,
     idGenerator: ids,
     // Sampling decides before a span is made.
     sampler: new AlwaysOnSampler(),
     spanProcessors: settings.traces
       ? [
-          new BatchSpanProcessor(new OTLPTraceExporter(exporterAt('/v1/traces')), {
+          new BatchSpanProcessor({
+            exporter: reporting(new OTLPTraceExporter(exporterAt('/v1/traces')), note),
             maxQueueSize: QUEUE_MAX,
             maxExportBatchSize: BATCH_MAX,
             scheduledDelayMillis: deps.spanDelayMs ?? SPAN_DELAY_MS,
-            exportTimeoutMillis: EXPORT_MS_MAX,
+            exportTimeoutMillis: 2 * EXPORT_MS_MAX,
           }),
         ]
       : [],
@@ -68,7 +73,7 @@ export function openTelemetry(
         ? []
         : [
             new PeriodicExportingMetricReader({
-              exporter: new OTLPMetricExporter(exporterAt('/v1/metrics')),
+              exporter: reporting(new OTLPMetricExporter(exporterAt('/v1/metrics')), note),
               exportIntervalMillis: settings.metricsIntervalMs,
               exportTimeoutMillis: Math.min(EXPORT_MS_MAX, settings.metricsIntervalMs),
               metricProducers: [metrics],
@@ -90,34 +95,50 @@ export function openTelemetry(
       const timer = setTimeout(limit.resolve, deps.closeMs ?? CLOSE_MS)
       await Promise.race([Promise.allSettled([tracing.shutdown(), metering.shutdown()]), limit.promise])
       clearTimeout(timer)
-      stopLogging()
+      diag.disable()
     },
   })
 }
 
 const LOG_INTERVAL_MS = 60_000
+const REASON_LENGTH_MAX = 300
 
-/** Writes the first error of a minute to the log, with how many there were since the last line. */
-function logAtMostEveryMinute({ log, clock }: Pick<TelemetryDeps, 'log' | 'clock'>): () => void {
+/** Returns a function that writes the first error of a minute to the log, with how many there were since the last line. */
+function logAtMostEveryMinute({ log, clock }: Pick<TelemetryDeps, 'log' | 'clock'>): (reason: string) => void {
   let loggedAtMs = -Infinity
   let unlogged = 0
-  const note = (message: string, ...details: unknown[]) => {
+  return reason => {
     unlogged++
     const nowMs = clock.monotonicMs()
     if (nowMs < loggedAtMs + LOG_INTERVAL_MS) return
     loggedAtMs = nowMs
-    log.warn(
-      { reason: [message, ...details.map(detailText)].join(' ').slice(0, REASON_LENGTH_MAX), errors: unlogged },
-      'traces or metrics cannot be exported; requests go on without them',
-    )
+    const fields = { reason: reason.slice(0, REASON_LENGTH_MAX), errors: unlogged }
+    log.warn(fields, 'traces or metrics cannot be exported; requests go on without them')
     unlogged = 0
   }
-  const ignore = () => {}
-  const logger: DiagLogger = { error: note, warn: note, info: ignore, debug: ignore, verbose: ignore }
-  diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
-  return () => diag.disable()
 }
 
-const REASON_LENGTH_MAX = 300
+interface Exporter<Data, Result> {
+  export(data: Data, done: (result: Result) => void): void
+}
 
-const detailText = (detail: unknown) => (detail instanceof Error ? detail.message : String(detail))
+/**
+ * Notes the failures of an exporter, and hides them from the SDK, which would print each with its stack. An exporter
+ * that fails has tried again already.
+ */
+function reporting<Data, Result extends { code: number; error?: Error }, Each extends Exporter<Data, Result>>(
+  exporter: Each & Exporter<Data, Result>,
+  note: (reason: string) => void,
+): Each {
+  const { SUCCESS } = exportCodes
+  const original = exporter.export.bind(exporter)
+  exporter.export = (data, done) =>
+    original(data, result => {
+      if (result.code !== SUCCESS) note(result.error?.message ?? 'the export failed')
+      done({ ...result, code: SUCCESS, error: undefined } as Result)
+    })
+  return exporter
+}
+
+/** As `ExportResultCode` of @opentelemetry/core. */
+const exportCodes = { SUCCESS: 0 } as const

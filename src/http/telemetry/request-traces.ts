@@ -1,4 +1,13 @@
-import { type Attributes, ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode, TraceFlags, type Tracer, trace } from '@opentelemetry/api'
+import {
+  type Attributes,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api'
 import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { Receipt } from '../../base/domain/handoff.ts'
 import { usd } from '../../base/domain/money.ts'

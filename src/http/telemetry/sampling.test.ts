@@ -49,7 +49,11 @@ const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
 
 test.each([
   ['no header', [], null],
-  ['a trace that is recorded', ['TraceParent', `00-${traceId}-${spanId}-01`], { traceId, spanId, isSampled: true, state: null }],
+  [
+    'a trace that is recorded',
+    ['TraceParent', `00-${traceId}-${spanId}-01`],
+    { traceId, spanId, isSampled: true, state: null },
+  ],
   ['other flags', ['traceparent', `00-${traceId}-${spanId}-02`], { traceId, spanId, isSampled: false, state: null }],
   [
     'a state in two lines',
@@ -61,7 +65,11 @@ test.each([
     ['traceparent', `00-${traceId}-${spanId}-01`, 'tracestate', `a=${'1'.repeat(512)}`],
     { traceId, spanId, isSampled: true, state: null },
   ],
-  ['a later version', ['traceparent', `01-${traceId}-${spanId}-01-more`], { traceId, spanId, isSampled: true, state: null }],
+  [
+    'a later version',
+    ['traceparent', `01-${traceId}-${spanId}-01-more`],
+    { traceId, spanId, isSampled: true, state: null },
+  ],
   ['more than version 00 has', ['traceparent', `00-${traceId}-${spanId}-01-more`], null],
   ['the forbidden version', ['traceparent', `ff-${traceId}-${spanId}-01`], null],
   ['a trace of zeros', ['traceparent', `00-${'0'.repeat(32)}-${spanId}-01`], null],
@@ -74,6 +82,9 @@ test.each([
 })
 
 test('passes a trace on', () => {
-  expect(traceLines(traceId, spanId, true, 'a=1')).toEqual([`traceparent: 00-${traceId}-${spanId}-01`, 'tracestate: a=1'])
+  expect(traceLines(traceId, spanId, true, 'a=1')).toEqual([
+    `traceparent: 00-${traceId}-${spanId}-01`,
+    'tracestate: a=1',
+  ])
   expect(traceLines(traceId, spanId, false, null)).toEqual([`traceparent: 00-${traceId}-${spanId}-00`])
 })

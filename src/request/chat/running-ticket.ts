@@ -66,7 +66,14 @@ export class RunningTicket {
     const droppedFields = receipt.offer === null ? job.droppedFields : unsentFields(job, receipt.offer)
     const fields = receipt.offer === null ? { droppedFields } : { droppedFields, ...fitted(job, receipt.offer) }
     const traceId = this.#deps.traceIdOf?.(this.#request.requestId) ?? null
-    const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes, auto: this.#auto, priceLimits, traceId, ...fields }
+    const view = {
+      stickyOfferId: this.#stickyOfferId,
+      cloudCompetes,
+      auto: this.#auto,
+      priceLimits,
+      traceId,
+      ...fields,
+    }
     const note = routingNote(this.#ticket, job, this.#ranks, receipt.offer, view)
     return settle(this.#deps.settle, this.#ticket, receipt, note, this.#request.watch)
   }

@@ -59,6 +59,37 @@ test('the environment overrides the file, but an empty variable does not', () =>
   })
 })
 
+test('the variables of OpenTelemetry override the file', () => {
+  const yaml = 'telemetry: { endpoint: "http://a:4318", headers: "x-key=a,b=c%20d==", sample_percent: 12.5 }'
+  expect(load(yaml).telemetry).toMatchObject({
+    endpoint: 'http://a:4318',
+    headers: { 'x-key': 'a', b: 'c d==' },
+    sampleRatio: 0.125,
+    followsParent: true,
+  })
+  const env = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'https://b/otlp/',
+    OTEL_EXPORTER_OTLP_HEADERS: 'Authorization=Basic%20abc',
+    OTEL_SERVICE_NAME: 'gate',
+    OTEL_TRACES_SAMPLER: 'traceidratio',
+    OTEL_TRACES_SAMPLER_ARG: '0.1',
+  }
+  expect(load(yaml, env).telemetry).toMatchObject({
+    endpoint: 'https://b/otlp',
+    headers: { authorization: 'Basic abc' },
+    serviceName: 'gate',
+    sampleRatio: 0.1,
+    followsParent: false,
+  })
+  expect(load(yaml, { OTEL_TRACES_SAMPLER: 'parentbased_always_off' }).telemetry).toMatchObject({
+    sampleRatio: 0,
+    followsParent: true,
+  })
+  const [fault] = faultsOf('', { OTEL_EXPORTER_OTLP_HEADERS: 'a secret without a name' })
+  expect(fault).toContain('OTEL_EXPORTER_OTLP_HEADERS is invalid')
+  expect(fault).not.toContain('secret without')
+})
+
 test('a file that was named must exist', () => {
   expect(() => loadConfig({ env: { SWITCHYARD_CONFIG: 'other.yaml' }, cwd: directory })).toThrow(
     `${join(directory, 'other.yaml')}: does not exist`,
