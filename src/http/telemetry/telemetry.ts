@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { AttemptTraces } from '../../base/domain/attempt-traces.ts'
 import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { Receipt } from '../../base/domain/handoff.ts'
@@ -39,11 +38,4 @@ export interface TelemetryDeps {
   readonly spanDelayMs?: number | undefined
   /** How long `close` waits, ms. Default: 5000. */
   readonly closeMs?: number | undefined
-}
-
-/** Starts telemetry; null when it is off. Its packages are only loaded when it is on: they take 100 ms and 20 MB. */
-export async function startTelemetry(deps: TelemetryDeps): Promise<Telemetry | null> {
-  if (deps.settings.endpoint === null) return null
-  const { openTelemetry } = await import('./open-telemetry.ts')
-  return openTelemetry({ ...deps, endpoint: deps.settings.endpoint, instanceId: randomUUID() })
 }
