@@ -72,7 +72,6 @@ export async function dispatch(
   { signal, memory }: RequestResources,
 ): Promise<Answer> {
   const { clock, attemptsMax, retryBudget, pseudonymise, noteWork, noteShared, traces } = deps
-  const { requestId } = plan.ticket
   const { customerId, sharesRequests } = plan.ticket.caller
   const health = deps.health.of(customerId)
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
@@ -107,7 +106,7 @@ export async function dispatch(
         upstreamModel: offer.upstreamModel,
         path: typeof task.path === 'string' ? task.path : task.path(offer, stream),
         headers: task.headers,
-        requestHeaders: linesOf(task.requestHeaders?.(job), traces?.attempted(requestId, offer, job)),
+        requestHeaders: linesOf(task.requestHeaders?.(job), traces?.attempted(plan.ticket.requestId, offer, job)),
         body,
         stream,
         limits,
@@ -137,7 +136,7 @@ export async function dispatch(
     } catch (failure) {
       if (!(failure instanceof UpstreamFailure)) throw failure
       log.add(offer, failure, clock.monotonicMs() - startedMs)
-      traces?.failed(requestId, failure)
+      traces?.failed(plan.ticket.requestId, failure)
       if (failure instanceof Cancelled) throw cancelledError(failure, signal, attempts)
       if (failure.outcome !== 'request_rejected') noteFailure(attempt, failure)
       else if (!isContextTooSmall(failure)) throw rejectedError(failure, attempts)
