@@ -7,7 +7,9 @@ import type { Invitations, MadeInvitation } from '../identity/people/invitations
 import type { SignedIn } from '../identity/people/sessions.ts'
 import { decideModel } from '../market/marketplace/decide-model.ts'
 import type { CreditEvidence } from '../money/ledger/credit-evidence.ts'
+import { latencyReportOfAll } from '../money/usage/latency-report.ts'
 import { reportSql } from '../money/usage/report-sql.ts'
+import type { LatencyReport } from '../wire/api/console-data.ts'
 import type { RequestedKey } from '../wire/api/key-request.ts'
 import type { CustomerChange, GrantOrder, RefundRequest } from '../wire/api/operator/customer-changes.ts'
 import type {
@@ -110,6 +112,8 @@ export interface OperatorConsole {
   changeHoster(actor: Actor, hosterId: string, change: ReturnType<typeof parseHosterChange>): Promise<void>
   setPrice(actor: Actor, hosterId: string, change: ReturnType<typeof parsePriceChange>): Promise<{ version: number }>
   usage(span: UsageSpan): Promise<OperatorUsage>
+  /** The latency and the failures of the newest requests of all customers. */
+  latency(): Promise<LatencyReport>
   requests(query: RequestLogQuery): Promise<RequestLog>
   /** Returns whose key it is; null: nobody's. */
   customerOfKey(keyId: string): Promise<string | null>
@@ -173,6 +177,7 @@ export function createOperatorConsole(deps: {
     changeHoster: (actor, hosterId, change) => changeHoster(pool, actor, hosterId, change),
     setPrice: (actor, hosterId, change) => setPrice(pool, actor, hosterId, change),
     usage: span => readOperatorUsage(reports, span),
+    latency: () => latencyReportOfAll(reports),
     requests: query => readRequestLog(reports, query),
     customerOfKey: keyId => customerOfKey(reports, keyId),
     exportUsage: span => operatorUsageCsv(reports, span),

@@ -3,6 +3,7 @@ import { DAY_MS } from '../base/domain/durations.ts'
 import { type Nanos, usd, usdText } from '../base/domain/money.ts'
 import { csvRecord } from '../base/runtime/csv.ts'
 import { emailOrNull } from '../money/accounts/customers.ts'
+import { meanLatencyMs } from '../money/usage/report-figures.ts'
 import { GROUPS_MAX, type OperatorUsage, operatorUsageColumns, type UsageSpan } from '../wire/api/operator/usage.ts'
 import { readSummedAt } from './platform-days.ts'
 
@@ -36,6 +37,7 @@ export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<Oper
       fee: add(sum.fee, row.fee),
       upstream: add(sum.upstream, row.upstream),
       uncosted: add(sum.uncosted, row.uncosted),
+      latencyMs: add(sum.latencyMs, row.latencyMs),
     }),
     { ...NO_FIGURES, ...lacksOf(table) },
   )
@@ -111,6 +113,8 @@ interface Figures {
   readonly upstream: Nanos | null
   /** Charged for answers of clouds without a known cost. */
   readonly uncosted: Nanos | null
+  /** The sum over the requests that did not fail. */
+  readonly latencyMs: bigint | null
 }
 
 type DayRow = Figures & { readonly day: string }
@@ -129,13 +133,13 @@ interface GroupRow extends Figures {
 
 const NO_FIGURES: Figures = {
   ...{ requests: 0n, cost: 0n, failed: 0n, input: 0n, output: 0n, fee: 0n },
-  ...{ upstream: 0n, uncosted: 0n },
+  ...{ upstream: 0n, uncosted: 0n, latencyMs: 0n },
 }
 
 /** The figures that a table lacks: keys, members and labels have charges only, servers no tokens. */
 function lacksOf(table: Table): Partial<Figures> {
   if (hasTokens(table)) return {}
-  const tokens = { failed: null, input: null, output: null }
+  const tokens = { failed: null, input: null, output: null, latencyMs: null }
   return table === 'endpoint_day' ? tokens : { ...tokens, fee: null, upstream: null, uncosted: null }
 }
 
@@ -148,7 +152,7 @@ function add(a: bigint | null, b: bigint | null): bigint | null {
 }
 
 function shown(figures: Figures) {
-  const { requests, cost, failed, input, output, fee, upstream, uncosted } = figures
+  const { requests, cost, failed, input, output, fee, upstream, uncosted, latencyMs } = figures
   const margin = marginOf(figures)
   return {
     requests: Number(requests),
@@ -160,6 +164,8 @@ function shown(figures: Figures) {
     upstream_cost_usd: upstream === null ? null : usd(upstream),
     margin_usd: margin === null ? null : usd(margin),
     unknown_cost_usd: uncosted === null ? null : usd(uncosted),
+    mean_latency_ms:
+      latencyMs === null || failed === null || requests === failed ? null : meanLatencyMs(latencyMs, requests - failed),
   }
 }
 
@@ -182,14 +188,17 @@ function tableOf({ by, customer }: UsageSpan): Table {
 const MARGIN = `sum(fee_nanos)::bigint AS fee, sum(upstream_cost_nanos)::bigint AS upstream,
   coalesce(sum(cost_nanos - costed_nanos) FILTER (WHERE provider = 'cloud'), 0)::bigint AS uncosted`
 const SUMS = `sum(requests)::bigint AS requests, sum(cost_nanos)::bigint AS cost, sum(requests - successes)::bigint AS failed,
-  sum(input_tokens)::bigint AS input, sum(output_tokens)::bigint AS output, ${MARGIN}`
+  sum(input_tokens)::bigint AS input, sum(output_tokens)::bigint AS output, sum(latency_ms_sum)::bigint AS "latencyMs", ${MARGIN}`
 const KEY_SUMS = `sum(requests)::bigint AS requests, sum(cost_nanos)::bigint AS cost, NULL::bigint AS failed,
-  NULL::bigint AS input, NULL::bigint AS output, NULL::bigint AS fee, NULL::bigint AS upstream, NULL::bigint AS uncosted`
+  NULL::bigint AS input, NULL::bigint AS output, NULL::bigint AS fee, NULL::bigint AS upstream, NULL::bigint AS uncosted,
+  NULL::bigint AS "latencyMs"`
 const SERVER_SUMS = `sum(requests)::bigint AS requests, sum(cost_nanos)::bigint AS cost, NULL::bigint AS failed,
-  NULL::bigint AS input, NULL::bigint AS output, ${MARGIN}`
+  NULL::bigint AS input, NULL::bigint AS output, NULL::bigint AS "latencyMs", ${MARGIN}`
 const SPAN = 'day BETWEEN $1::date AND $2::date'
 const SERVED = '($4::text IS NULL OR model_id = $4) AND ($5::text IS NULL OR provider = $5)'
 const CUSTOMER = '($3::uuid IS NULL OR customer_id = $3)'
+/** The accounts that audit hosters are no customers. Their usage is among the groups that are not listed. */
+const NO_HOUSE = 'NOT EXISTS (SELECT FROM house_customer h WHERE h.customer_id = ranked.customer_id)'
 
 // Parameters that a table has no column for are named, since PostgreSQL must know the type of each.
 const SOURCES: Readonly<Record<Table, { readonly sums: string; readonly from: string }>> = {
@@ -262,8 +271,8 @@ const TOP_CUSTOMERS = `
 WITH ranked AS MATERIALIZED (
   SELECT customer_id, sum(requests)::bigint AS requests, sum(cost_nanos)::bigint AS cost
   FROM platform_customer_day WHERE ${SPAN} GROUP BY customer_id HAVING sum(requests) <> 0
-), top AS MATERIALIZED (SELECT * FROM ranked ORDER BY cost DESC, requests DESC, customer_id LIMIT $3)
-SELECT t.customer_id::text AS id, t.requests, t.cost, u.failed, u.input, u.output, u.fee, u.upstream, u.uncosted, a.*,
+), top AS MATERIALIZED (SELECT * FROM ranked WHERE ${NO_HOUSE} ORDER BY cost DESC, requests DESC, customer_id LIMIT $3)
+SELECT t.customer_id::text AS id, t.requests, t.cost, u.failed, u.input, u.output, u.fee, u.upstream, u.uncosted, u."latencyMs", a.*,
   t.customer_id::text AS "customerId", c.email, NULL AS "keyName"
 FROM top t
 CROSS JOIN (
@@ -273,7 +282,8 @@ CROSS JOIN LATERAL (
   SELECT coalesce(sum(requests - successes), 0)::bigint AS failed, coalesce(sum(input_tokens), 0)::bigint AS input,
     coalesce(sum(output_tokens), 0)::bigint AS output, coalesce(sum(fee_nanos), 0)::bigint AS fee,
     coalesce(sum(upstream_cost_nanos), 0)::bigint AS upstream,
-    coalesce(sum(cost_nanos - costed_nanos) FILTER (WHERE provider = 'cloud'), 0)::bigint AS uncosted
+    coalesce(sum(cost_nanos - costed_nanos) FILTER (WHERE provider = 'cloud'), 0)::bigint AS uncosted,
+    coalesce(sum(latency_ms_sum), 0)::bigint AS "latencyMs"
   FROM usage_day WHERE usage_day.customer_id = t.customer_id AND ${SPAN}
 ) AS u
 LEFT JOIN customer c ON c.customer_id = t.customer_id

@@ -36,14 +36,18 @@ test('servers without a price and different contexts are warnings', () => {
 
 test('days without requests are in the chart, and long spans are weeks that lose no cent', () => {
   const days = [
-    { day: '2026-11-01', requests: 3, charged_usd: 0.1 },
-    { day: '2026-11-24', requests: 2, charged_usd: 0.2 },
-  ]
+    ...[{ day: '2026-11-01', requests: 3, charged_usd: 0.1, failed: 1, revenue_usd: 0.1 }],
+    ...[{ day: '2026-11-24', requests: 2, charged_usd: 0.2, failed: 0, revenue_usd: 0.2 }],
+  ].map((day, index) => ({ ...day, margin_usd: [-0.3, 0.1][index]!, mean_latency_ms: [100, 400][index]! }))
   const nowMs = Date.parse('2026-11-24T12:00:00Z')
   const month = usageBuckets({ from: '2026-11-01', until: '2026-11-24', days }, nowMs)
   expect(month).toHaveLength(24)
-  expect(month[1]).toEqual({ from: '2026-11-02', until: '2026-11-02', requests: 0, chargedUsd: 0, isOpen: false })
-  expect(month.at(-1)).toMatchObject({ chargedUsd: 0.2, isOpen: true })
+  expect(month[1]).toEqual({
+    ...{ from: '2026-11-02', until: '2026-11-02', requests: 0, chargedUsd: 0, isOpen: false },
+    ...{ revenueUsd: 0, marginUsd: 0, failedShare: null, meanLatencyMs: null },
+  })
+  expect(month[0]).toMatchObject({ revenueUsd: 0.1, marginUsd: -0.3, failedShare: 1 / 3, meanLatencyMs: 100 })
+  expect(month.at(-1)).toMatchObject({ chargedUsd: 0.2, isOpen: true, failedShare: 0, meanLatencyMs: 400 })
 
   const year = usageBuckets({ from: '2025-11-24', until: '2026-11-24', days }, nowMs)
   expect(year).toHaveLength(53)

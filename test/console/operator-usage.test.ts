@@ -1,6 +1,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import { transaction } from '../../src/base/db/pool.ts'
 import { sumPlatformDays } from '../../src/operator/platform-days.ts'
+import type { LatencyReport } from '../../src/wire/api/console-data.ts'
 import type { OperatorUsage, UsageDimension } from '../../src/wire/api/operator/usage.ts'
 import { testOffer } from '../harness/app.ts'
 import { type BrowserClient, signedInOperator } from '../harness/browser-client.ts'
@@ -97,4 +98,30 @@ test('sums of the past follow charges that are settled late', async () => {
   await pool.query("DELETE FROM usage_day WHERE model_id = 'late-model'")
   await transaction(pool, sql => sumPlatformDays(sql, Date.now(), true))
   expect(await ofLate()).toBeUndefined()
+})
+
+test('the accounts of audits are no top customers, and stay in the sums', async () => {
+  const { pool } = app.database
+  const latency = async () => (await (await operator.get('operator/latency')).json()) as LatencyReport
+  expect(await latency()).toMatchObject({ requests: 6, failed: 0, total_ms: { p50: expect.any(Number) } })
+  await pool.query(
+    'INSERT INTO house_customer (customer_id, key_id) SELECT customer_id, key_id FROM api_key WHERE customer_id = $1',
+    [customers[2]],
+  )
+  const { groups, other, total } = await usage('by=customer')
+  expect(groups.map(({ id }) => id)).toEqual([customers[1], customers[0]])
+  expect(other).toMatchObject({ groups: 1, requests: 3 })
+  expect(total.requests).toBe(6)
+  expect(await latency()).toMatchObject({ requests: 3 })
+  await pool.query('DELETE FROM house_customer')
+})
+
+test('sums of models and days have the mean time of the answers', async () => {
+  const { rows } = await app.database.pool.query<{ mean: number }>(
+    'SELECT avg(latency_ms)::float8 AS mean FROM usage_event WHERE success',
+  )
+  const { total, days } = await usage('by=model')
+  expect(total.mean_latency_ms).toBeCloseTo(rows[0]!.mean, 3)
+  expect(days.map(day => day.mean_latency_ms)).toEqual([total.mean_latency_ms])
+  expect((await usage('by=key')).total.mean_latency_ms).toBeNull()
 })

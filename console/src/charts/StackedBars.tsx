@@ -1,5 +1,6 @@
 import { scaleBand, scaleLinear } from 'd3-scale'
 import { type KeyboardEvent, useState } from 'react'
+import { AXIS_PX, anchorOf, DIGIT_PX, labelledPoints, pointOfKey } from './axis.ts'
 import styles from './charts.module.css'
 import { useWidth } from './use-width.ts'
 
@@ -19,9 +20,6 @@ export interface Bar {
 }
 
 const HEIGHT_PX = 200
-const AXIS = 20
-/** At most the width of a digit of an axis. */
-const DIGIT_PX = 7
 
 /**
  * Bars over time, stacked by series. The arrow keys move between bars, and a line above the chart reads the chosen one.
@@ -52,7 +50,7 @@ export function StackedBars({
   const y = scaleLinear()
     .domain([0, Math.max(...totals, 0) || 1])
     .nice(tickCount)
-    .range([height - AXIS, 8])
+    .range([height - AXIS_PX, 8])
   const ticks = y.ticks(tickCount).map(value => ({ value, label: value === 0 ? '' : text(value) }))
   // The labels stand next to the bars, not behind them.
   const left = Math.max(...ticks.map(tick => tick.label.length)) * DIGIT_PX + 8
@@ -61,11 +59,10 @@ export function StackedBars({
     .range([left, Math.max(left, width)])
     .paddingInner(0.2)
   const onKeyDown = (event: KeyboardEvent) => {
-    const last = bars.length - 1
-    const next = { ArrowRight: (chosen ?? -1) + 1, ArrowLeft: (chosen ?? last + 1) - 1, Home: 0, End: last }[event.key]
+    const next = pointOfKey(event.key, chosen, bars.length)
     if (next !== undefined) {
       event.preventDefault()
-      setChosen(Math.max(0, Math.min(last, next)))
+      setChosen(next)
     } else if (event.key === 'Enter' && chosen !== null) onOpen?.(chosen)
   }
   return (
@@ -121,7 +118,7 @@ export function StackedBars({
                   className={styles.hit}
                   data-is-chosen={chosen === index}
                   width={x.step()}
-                  height={height - AXIS}
+                  height={height - AXIS_PX}
                   x={-(x.step() - x.bandwidth()) / 2}
                   onPointerEnter={() => setChosen(index)}
                   onClick={() => onOpen?.(index)}
@@ -142,19 +139,19 @@ export function StackedBars({
                     fill="url(#hatch)"
                     width={x.bandwidth()}
                     y={y(totals[index]!)}
-                    height={height - AXIS - y(totals[index]!)}
+                    height={height - AXIS_PX - y(totals[index]!)}
                     pointerEvents="none"
                   />
                 )}
               </g>
             ))}
-            {labelled(bars.length, width).map(index => (
+            {labelledPoints(bars.length, width).map(index => (
               <text
                 key={index}
                 className={styles.axisText}
                 x={x(index)! + x.bandwidth() / 2}
                 y={height - 4}
-                textAnchor={index === 0 ? 'start' : index === bars.length - 1 ? 'end' : 'middle'}
+                textAnchor={anchorOf(index, bars.length)}
               >
                 {bars[index]!.label}
               </text>
@@ -213,13 +210,4 @@ function stack(values: readonly number[]): [number, number][] {
     sum += value
     return [from, sum]
   })
-}
-
-/** Chooses the bars with a label: the first, the last, and as many between them as fit. */
-function labelled(count: number, width: number): number[] {
-  if (count === 0) return []
-  const wanted = Math.max(2, Math.min(5, Math.floor(width / 120)))
-  const step = Math.max(1, (count - 1) / (wanted - 1))
-  const indexes = Array.from({ length: wanted }, (_, at) => Math.min(count - 1, Math.round(at * step)))
-  return [...new Set(indexes)]
 }

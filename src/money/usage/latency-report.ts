@@ -6,7 +6,15 @@ const ROWS_MAX = 1000
 
 /** Returns the latency and the failures of a customer's newest 1,000 requests, in total and by model. */
 export async function latencyReportOf(sql: Sql, customerId: string): Promise<LatencyReport> {
-  const { rows } = await sql.query<LatencyRow>(READ_LATENCY, [customerId])
+  return reportOf(await sql.query<LatencyRow>(latencySql(OF_CUSTOMER), [customerId]))
+}
+
+/** Returns the same of the newest 1,000 requests of all customers, without those of audits. */
+export async function latencyReportOfAll(sql: Sql): Promise<LatencyReport> {
+  return reportOf(await sql.query<LatencyRow>(latencySql(OF_ALL)))
+}
+
+function reportOf({ rows }: { readonly rows: readonly LatencyRow[] }): LatencyReport {
   // There is a row of the total also without a request.
   const total = rows.find(row => row.isTotal)!
   const models = rows.filter(row => row.isTotal === false)
@@ -46,11 +54,16 @@ function percentiles(p50: number | null, p95: number | null) {
   return p50 === null || p95 === null ? null : { p50, p95 }
 }
 
+const COLUMNS = 'customer_id, model_id, started_at, first_token_ms, latency_ms, success, outcome'
+const OF_CUSTOMER = `SELECT ${COLUMNS} FROM usage_event WHERE customer_id = $1 ORDER BY request_id DESC LIMIT ${ROWS_MAX}`
+const OF_ALL = `SELECT * FROM (
+    SELECT ${COLUMNS} FROM usage_event ORDER BY started_at DESC, request_id DESC LIMIT ${ROWS_MAX}
+  ) AS u WHERE NOT EXISTS (SELECT FROM house_customer h WHERE h.customer_id = u.customer_id)`
+
 // A client that left and a request that another run replaced are no failures of the service.
-const READ_LATENCY = `
+const latencySql = (newest: string) => `
 WITH newest AS MATERIALIZED (
-  SELECT model_id, started_at, first_token_ms, latency_ms, success, outcome
-    FROM usage_event WHERE customer_id = $1 ORDER BY request_id DESC LIMIT ${ROWS_MAX}
+  ${newest}
 )
 SELECT model_id AS model, grouping(model_id) = 1 AS "isTotal", min(started_at) AS since, count(*)::integer AS requests,
   count(*) FILTER (WHERE NOT success AND outcome NOT IN ('client_gone', 'superseded'))::integer AS failed,

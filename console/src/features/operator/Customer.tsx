@@ -221,18 +221,22 @@ function Body({ customer }: { customer: CustomerDetail }) {
                     {name} <code>{hint}</code> {paused_at !== null && <State state="warn">{texts.isPaused}</State>}
                   </>
                 ),
+                sortBy: ({ name }) => name,
               },
               {
                 title: 'This month',
                 align: 'right',
                 isLabelled: true,
                 cell: ({ usage }) => <Charge usd={usage.month_usd} />,
+                sortBy: ({ usage }) => usage.month_usd,
               },
               {
                 title: 'In all',
                 align: 'right',
                 place: 'figure',
+                isLabelled: true,
                 cell: ({ usage }) => <Charge usd={usage.total_usd} />,
+                sortBy: ({ usage }) => usage.total_usd,
               },
               {
                 title: '',

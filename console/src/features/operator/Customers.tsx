@@ -99,6 +99,7 @@ export function Customers() {
                       title: 'Balance',
                       align: 'right',
                       place: 'figure',
+                      isLabelled: true,
                       cell: ({ balance_usd }) => <Balance usd={balance_usd} />,
                     },
                   ]}

@@ -78,7 +78,13 @@ export function Grants() {
                       <State state={state === 'granted' ? 'ok' : state === 'waiting' ? 'warn' : 'off'}>{state}</State>
                     ),
                   },
-                  { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => chargeText(amount_usd) },
+                  {
+                    title: 'USD',
+                    align: 'right',
+                    place: 'figure',
+                    isLabelled: true,
+                    cell: ({ amount_usd }) => chargeText(amount_usd),
+                  },
                   {
                     title: '',
                     align: 'right',

@@ -99,6 +99,7 @@ function Body({ hoster }: { hoster: HosterReview }) {
                 title: 'USD per million, in / out',
                 align: 'right',
                 place: 'figure',
+                isLabelled: true,
                 cell: each => `${exactUsd(each.input_usd_per_million)} / ${exactUsd(each.output_usd_per_million)}`,
               },
             ]}
@@ -189,6 +190,7 @@ function Verification({ verification }: { verification: HosterReview['verificati
           {
             title: 'Result',
             place: 'figure',
+            isLabelled: true,
             cell: ({ isPassed }) => <State state={isPassed ? 'ok' : 'warn'}>{isPassed ? 'passed' : 'open'}</State>,
           },
           { title: 'Detail', cell: ({ isPassed, problem }) => (isPassed ? '' : problem) },

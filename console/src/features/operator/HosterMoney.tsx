@@ -119,7 +119,13 @@ function Clawbacks({
         { title: 'For', cell: ({ cause }) => (cause === 'fraud' ? 'fraud' : 'a disputed payment') },
         { title: 'Reason', cell: ({ reason }) => reason },
         { title: 'By', isLabelled: true, cell: ({ made_by }) => made_by ?? 'the command line' },
-        { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => chargeText(amount_usd) },
+        {
+          title: 'USD',
+          align: 'right',
+          place: 'figure',
+          isLabelled: true,
+          cell: ({ amount_usd }) => chargeText(amount_usd),
+        },
         {
           title: '',
           align: 'right',

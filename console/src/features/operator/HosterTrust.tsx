@@ -83,7 +83,13 @@ export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'nam
                   isLabelled: true,
                   cell: ({ sample }) => countText(Math.round(sample)),
                 },
-                { title: 'Bound', align: 'right', place: 'figure', cell: ({ bound }) => bound.toFixed(3) },
+                {
+                  title: 'Bound',
+                  align: 'right',
+                  place: 'figure',
+                  isLabelled: true,
+                  cell: ({ bound }) => bound.toFixed(3),
+                },
               ]}
             />
             {data.last_audits.length > 0 && (

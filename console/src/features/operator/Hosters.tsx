@@ -52,20 +52,29 @@ export function Hosters() {
                         {name}
                       </Link>
                     ),
+                    sortBy: ({ name }) => name,
                   },
                   {
                     title: 'State',
                     cell: ({ state }) => (
                       <State state={hosterMarks[state]}>{state === 'verified' ? 'waits for approval' : state}</State>
                     ),
+                    sortBy: ({ state }) => state,
                   },
                   {
                     title: 'Trust',
                     align: 'right',
                     isLabelled: true,
                     cell: ({ trust_score }) => trust_score.toFixed(2),
+                    sortBy: ({ trust_score }) => trust_score,
                   },
-                  { title: 'Share', align: 'right', isLabelled: true, cell: ({ share }) => shareText(share) },
+                  {
+                    title: 'Share',
+                    align: 'right',
+                    isLabelled: true,
+                    cell: ({ share }) => shareText(share),
+                    sortBy: ({ share }) => share,
+                  },
                   {
                     title: 'Models',
                     cell: ({ models }) =>
@@ -94,7 +103,12 @@ export function Hosters() {
                         </>
                       ),
                   },
-                  { title: 'Since', place: 'hidden', cell: ({ created_at }) => <When at={created_at} /> },
+                  {
+                    title: 'Since',
+                    place: 'hidden',
+                    cell: ({ created_at }) => <When at={created_at} />,
+                    sortBy: ({ created_at }) => created_at,
+                  },
                   {
                     title: '',
                     align: 'right',

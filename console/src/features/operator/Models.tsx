@@ -84,13 +84,19 @@ function Sold({ models, only }: { models: readonly SoldModel[]; only: string | u
                     {model}
                   </Link>
                 ),
+                sortBy: ({ model }) => model,
               },
-              { title: 'Server', cell: ({ name, provider }) => <Provider kind={provider} label={name} /> },
-              { title: 'State', cell: ({ state }) => <ServerState state={state} /> },
+              {
+                title: 'Server',
+                cell: ({ name, provider }) => <Provider kind={provider} label={name} />,
+                sortBy: ({ name }) => name,
+              },
+              { title: 'State', cell: ({ state }) => <ServerState state={state} />, sortBy: ({ state }) => state },
               {
                 title: 'Attempts today',
                 isLabelled: true,
                 cell: server => <ServerAttempts model={server.model} server={server} />,
+                sortBy: ({ attempts_today: attempts }) => attempts,
               },
               { title: 'Last error', isLabelled: true, cell: ({ last_error }) => <ServerError error={last_error} /> },
               {
@@ -98,20 +104,31 @@ function Sold({ models, only }: { models: readonly SoldModel[]; only: string | u
                 align: 'right',
                 isLabelled: true,
                 cell: ({ first_token_p50_ms: ms }) => (ms === null ? '–' : durationText(ms)),
+                sortBy: ({ first_token_p50_ms: ms }) => ms,
               },
               {
                 title: 'Context',
                 align: 'right',
                 isLabelled: true,
                 cell: ({ context_tokens }) => compactCount(context_tokens),
+                sortBy: ({ context_tokens }) => context_tokens,
               },
               {
                 title: 'Trust',
                 align: 'right',
                 isLabelled: true,
                 cell: ({ trust_score }) => (trust_score === null ? '–' : trust_score.toFixed(2)),
+                sortBy: ({ trust_score }) => trust_score,
               },
-              { title: 'Price', align: 'right', place: 'figure', cell: offer => <PriceText price={offer} /> },
+              {
+                title: 'Price',
+                align: 'right',
+                place: 'figure',
+                isLabelled: true,
+                cell: offer => <PriceText price={offer} />,
+                sortBy: ({ input_usd_per_million, output_usd_per_million }) =>
+                  input_usd_per_million + output_usd_per_million,
+              },
             ]}
           />
         )}
@@ -160,7 +177,13 @@ function PriceVersions({ model }: { model: string | undefined }) {
                   cell: ({ valid_until }) =>
                     valid_until === null ? <State state="ok">current</State> : <When at={valid_until} />,
                 },
-                { title: 'Price', align: 'right', place: 'figure', cell: price => <PriceText price={price} /> },
+                {
+                  title: 'Price',
+                  align: 'right',
+                  place: 'figure',
+                  isLabelled: true,
+                  cell: price => <PriceText price={price} />,
+                },
               ]}
             />
           )

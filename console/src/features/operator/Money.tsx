@@ -38,7 +38,7 @@ export function Money() {
               <Tile label="Revenue in all" figure={`${roundUsd(data.total.revenue_usd)} USD`}>
                 <span className={styles.hint}>of {roundUsd(data.total.charged_usd)} USD charged</span>
               </Tile>
-              <Tile label="Written off in all" figure={`${roundUsd(data.total.written_off_usd)} USD`}>
+              <Tile label="Measured but not charged" figure={`${roundUsd(data.total.written_off_usd)} USD`}>
                 <span className={styles.hint}>{roundUsd(data.total.refunded_usd)} USD refunded</span>
               </Tile>
             </Tiles>
@@ -107,14 +107,58 @@ function Days({ days }: { days: OperatorMoney['days'] }) {
               {utcDayText(day)}
             </Link>
           ),
+          sortBy: ({ day }) => day,
         },
-        { title: 'Charged', align: 'right', isLabelled: true, cell: each => <Amount usd={each.charged_usd} /> },
-        { title: 'Hosters', align: 'right', isLabelled: true, cell: each => <Amount usd={each.hoster_share_usd} /> },
-        { title: 'Granted', align: 'right', isLabelled: true, cell: each => <Amount usd={each.granted_usd} /> },
-        { title: 'Sign-up', align: 'right', isLabelled: true, cell: each => <Amount usd={each.signup_credit_usd} /> },
-        { title: 'Refunded', align: 'right', isLabelled: true, cell: each => <Amount usd={each.refunded_usd} /> },
-        { title: 'Written off', align: 'right', isLabelled: true, cell: each => <Amount usd={each.written_off_usd} /> },
-        { title: 'Revenue', align: 'right', place: 'figure', cell: each => <Amount usd={each.revenue_usd} /> },
+        {
+          title: 'Charged',
+          align: 'right',
+          isLabelled: true,
+          cell: each => <Amount usd={each.charged_usd} />,
+          sortBy: each => each.charged_usd,
+        },
+        {
+          title: 'Hosters',
+          align: 'right',
+          isLabelled: true,
+          cell: each => <Amount usd={each.hoster_share_usd} />,
+          sortBy: each => each.hoster_share_usd,
+        },
+        {
+          title: 'Granted',
+          align: 'right',
+          isLabelled: true,
+          cell: each => <Amount usd={each.granted_usd} />,
+          sortBy: each => each.granted_usd,
+        },
+        {
+          title: 'Sign-up',
+          align: 'right',
+          isLabelled: true,
+          cell: each => <Amount usd={each.signup_credit_usd} />,
+          sortBy: each => each.signup_credit_usd,
+        },
+        {
+          title: 'Refunded',
+          align: 'right',
+          isLabelled: true,
+          cell: each => <Amount usd={each.refunded_usd} />,
+          sortBy: each => each.refunded_usd,
+        },
+        {
+          title: 'Not charged',
+          align: 'right',
+          isLabelled: true,
+          cell: each => <Amount usd={each.written_off_usd} />,
+          sortBy: each => each.written_off_usd,
+        },
+        {
+          title: 'Revenue',
+          align: 'right',
+          place: 'figure',
+          isLabelled: true,
+          cell: each => <Amount usd={each.revenue_usd} />,
+          sortBy: each => each.revenue_usd,
+        },
       ]}
     />
   )

@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import type { ShownServer } from '#api/operator/overview.ts'
 import { overviewQuery } from '../../api/operator-queries.ts'
 import { useLiveOverview } from '../../api/use-live.ts'
@@ -59,10 +60,11 @@ export function Overview() {
                 <span className={styles.hint}>{roundUsd(sums.held_usd)} held</span>
               </Tile>
               <Tile label="Payable to hosters" figure={`${roundUsd(sums.payable_usd)} USD`} />
-              <Tile label="Written off in 30 days" figure={`${roundUsd(sums.written_off_30d_usd)} USD`}>
-                <span className={styles.hint}>
-                  {today.failed === 0 ? 'no failed request today' : `${plural(today.failed, 'failed request')} today`}
-                </span>
+              <Tile label="Measured but not charged, 30 days" figure={`${roundUsd(sums.written_off_30d_usd)} USD`}>
+                <span className={styles.hint}>what was measured after its hold had ended</span>
+              </Tile>
+              <Tile label="Failed requests today, UTC" figure={countText(today.failed)}>
+                <span className={styles.hint}>of {plural(today.requests, 'request')}</span>
               </Tile>
             </Tiles>
             <Sales />
@@ -119,7 +121,9 @@ export function Overview() {
 function Servers({ servers }: { servers: readonly ShownServer[] }) {
   if (servers.length === 0) {
     return (
-      <EmptyState text="No server is configured. Add an endpoint to switchyard.yaml, or start Ollama on this machine." />
+      <EmptyState text="No server answers yet. Add a provider, or start Ollama on this machine.">
+        <Link to="/operator/providers">Providers</Link>
+      </EmptyState>
     )
   }
   return (
@@ -128,25 +132,38 @@ function Servers({ servers }: { servers: readonly ShownServer[] }) {
       rows={servers}
       keyOf={({ endpoint_id, model }) => `${endpoint_id} ${model}`}
       columns={[
-        { title: 'Model', place: 'name', cell: ({ model }) => model },
-        { title: 'Server', cell: ({ name, provider }) => <Provider kind={provider} label={name} /> },
+        { title: 'Model', place: 'name', cell: ({ model }) => model, sortBy: ({ model }) => model },
+        {
+          title: 'Server',
+          cell: ({ name, provider }) => <Provider kind={provider} label={name} />,
+          sortBy: ({ name }) => name,
+        },
         {
           title: 'State',
           cell: ({ state }) => <ServerState state={state} />,
+          sortBy: ({ state }) => state,
         },
         {
           title: 'First token',
           align: 'right',
           isLabelled: true,
           cell: ({ first_token_p50_ms: ms }) => (ms === null ? '–' : durationText(ms)),
+          sortBy: ({ first_token_p50_ms: ms }) => ms,
         },
         {
           title: 'Attempts today',
           isLabelled: true,
           cell: server => <ServerAttempts model={server.model} server={server} />,
+          sortBy: ({ attempts_today: attempts }) => attempts,
         },
         { title: 'Last error', isLabelled: true, cell: ({ last_error }) => <ServerError error={last_error} /> },
-        { title: 'Running', align: 'right', isLabelled: true, cell: ({ in_flight }) => countText(in_flight) },
+        {
+          title: 'Running',
+          align: 'right',
+          isLabelled: true,
+          cell: ({ in_flight }) => countText(in_flight),
+          sortBy: ({ in_flight }) => in_flight,
+        },
       ]}
     />
   )

@@ -78,7 +78,13 @@ export function Payments() {
                   { title: 'Reference', cell: ({ reference }) => <code>{reference}</code> },
                   { title: 'How', cell: ({ driver }) => driver },
                   { title: 'State', cell: payment => <PaymentState payment={payment} /> },
-                  { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => roundUsd(amount_usd) },
+                  {
+                    title: 'USD',
+                    align: 'right',
+                    place: 'figure',
+                    isLabelled: true,
+                    cell: ({ amount_usd }) => roundUsd(amount_usd),
+                  },
                   {
                     title: '',
                     place: 'actions',

@@ -147,7 +147,13 @@ function Body({ batch }: { batch: PayoutBatchShown }) {
               isLabelled: true,
               cell: ({ promotion_usd }) => chargeText(promotion_usd),
             },
-            { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => chargeText(amount_usd) },
+            {
+              title: 'USD',
+              align: 'right',
+              place: 'figure',
+              isLabelled: true,
+              cell: ({ amount_usd }) => chargeText(amount_usd),
+            },
             {
               title: '',
               align: 'right',

@@ -80,6 +80,7 @@ export function Payouts() {
                 title: 'Payable',
                 align: 'right',
                 place: 'figure',
+                isLabelled: true,
                 cell: ({ payable_usd }) => <Balance usd={payable_usd} />,
               },
             ]}
@@ -143,7 +144,13 @@ function Batches() {
                   },
                   { title: 'Payouts', align: 'right', isLabelled: true, cell: ({ payouts }) => countText(payouts) },
                   { title: 'Paid', align: 'right', isLabelled: true, cell: ({ paid_usd }) => chargeText(paid_usd) },
-                  { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => chargeText(amount_usd) },
+                  {
+                    title: 'USD',
+                    align: 'right',
+                    place: 'figure',
+                    isLabelled: true,
+                    cell: ({ amount_usd }) => chargeText(amount_usd),
+                  },
                 ]}
               />
               {batches.hasNextPage && (
@@ -188,12 +195,14 @@ function Funds() {
                       {frozen_reason !== null && ` frozen: ${frozen_reason}`}
                     </>
                   ),
+                  sortBy: ({ hoster }) => hoster,
                 },
                 {
                   title: 'Balance',
                   align: 'right',
                   isLabelled: true,
                   cell: ({ balance_usd }) => <Balance usd={balance_usd} />,
+                  sortBy: ({ balance_usd }) => balance_usd,
                 },
                 {
                   title: 'Held',
@@ -205,12 +214,15 @@ function Funds() {
                       {until !== null && <span className={styles.hint}> until {utcDayText(until)}</span>}
                     </>
                   ),
+                  sortBy: ({ held_usd }) => held_usd,
                 },
                 {
                   title: 'Payable',
                   align: 'right',
                   place: 'figure',
+                  isLabelled: true,
                   cell: ({ payable_usd }) => <Balance usd={payable_usd} />,
+                  sortBy: ({ payable_usd }) => payable_usd,
                 },
               ]}
             />

@@ -50,8 +50,20 @@ export function Prices() {
                   rows={data}
                   keyOf={({ name }) => name}
                   columns={[
-                    { title: 'Name', place: 'name', cell: ({ name, version }) => `${name}, version ${version}` },
-                    { title: 'Percent', align: 'right', place: 'figure', cell: ({ percent }) => `${percent} %` },
+                    {
+                      title: 'Name',
+                      place: 'name',
+                      cell: ({ name, version }) => `${name}, version ${version}`,
+                      sortBy: ({ name }) => name,
+                    },
+                    {
+                      title: 'Percent',
+                      align: 'right',
+                      place: 'figure',
+                      isLabelled: true,
+                      cell: ({ percent }) => `${percent} %`,
+                      sortBy: ({ percent }) => Number(percent),
+                    },
                     {
                       title: 'Models',
                       isLabelled: true,
@@ -62,6 +74,7 @@ export function Prices() {
                       align: 'right',
                       isLabelled: true,
                       cell: ({ customers }) => countText(customers),
+                      sortBy: ({ customers }) => customers,
                     },
                     {
                       title: '',
@@ -98,7 +111,12 @@ export function Prices() {
                 keyOf={tier => tier}
                 columns={[
                   { title: 'Tier', place: 'name', cell: tier => tier },
-                  { title: 'Price group', place: 'figure', cell: tier => groupOf(data, tier) ?? 'list prices' },
+                  {
+                    title: 'Price group',
+                    place: 'figure',
+                    isLabelled: true,
+                    cell: tier => groupOf(data, tier) ?? 'list prices',
+                  },
                   {
                     title: '',
                     align: 'right',

@@ -215,7 +215,12 @@ function Models({
       rows={models}
       keyOf={({ id }) => id}
       columns={[
-        { title: 'Model', place: 'name', cell: ({ id, weight }) => (weight === 100 ? id : `${id} · weight ${weight}`) },
+        {
+          title: 'Model',
+          place: 'name',
+          cell: ({ id, weight }) => (weight === 100 ? id : `${id} · weight ${weight}`),
+          sortBy: ({ id }) => id,
+        },
         {
           title: 'State',
           cell: ({ is_enabled, server }) =>
@@ -230,6 +235,7 @@ function Models({
           align: 'right',
           isLabelled: true,
           cell: ({ server }) => (server === null ? '–' : countText(server.in_flight)),
+          sortBy: ({ server }) => server?.in_flight ?? null,
         },
         {
           title: 'Answered today',
@@ -239,6 +245,7 @@ function Models({
             server === null || server.ok_share === null
               ? '–'
               : `${shareText(server.ok_share)} of ${countText(server.answered_today)}`,
+          sortBy: ({ server }) => server?.ok_share ?? null,
         },
         {
           title: 'Costs you',
@@ -257,12 +264,14 @@ function Models({
           title: 'Sold for',
           align: 'right',
           place: 'figure',
+          isLabelled: true,
           cell: model => (
             <>
               <PriceText price={model.price} />
               {isBelowCost(model) && <State state="danger">below cost</State>}
             </>
           ),
+          sortBy: ({ price }) => price.input_usd_per_million + price.output_usd_per_million,
         },
         {
           title: '',

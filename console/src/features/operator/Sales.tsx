@@ -1,47 +1,49 @@
+import { Button } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { customersQuery, operatorUsageQuery } from '../../api/operator-queries.ts'
-import { StackedBars } from '../../charts/StackedBars.tsx'
-import { countText, shareText } from '../../format/number-text.ts'
+import { useState } from 'react'
+import type { OperatorUsage } from '#api/operator/usage.ts'
+import { customersQuery, operatorLatencyQuery, operatorUsageQuery } from '../../api/operator-queries.ts'
+import { Line, type LinePoint } from '../../charts/Line.tsx'
+import { countText, durationText, plural, shareText } from '../../format/number-text.ts'
 import { utcDayText } from '../../format/time-text.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
+import { Facts } from '../../parts/Facts.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Amount, Charge } from '../../parts/Money.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { When } from '../../parts/When.tsx'
 import styles from './operator.module.css'
-import { usageBuckets } from './usage-buckets.ts'
+import { type UsageBucket, usageBuckets } from './usage-buckets.ts'
 
 const LISTED = 5
 
-/** Revenue, margin and errors of the last 30 days, and the customers behind them. */
+/** Revenue, margin, errors and times of answers over the last 30 days, and the customers behind them. */
 export function Sales() {
   const usage = useQuery(operatorUsageQuery({ by: 'customer' }))
   const customers = useInfiniteQuery(customersQuery({}))
+  const [isTable, setTable] = useState(false)
   return (
     <>
-      <Panel title="Last 30 days" aside={<Link to="/operator/usage">Usage</Link>}>
-        <Loaded query={usage} height={280}>
+      <Panel
+        title="Last 30 days"
+        aside={
+          <span className={styles.buttons}>
+            <Button variant="subtle" size="compact-sm" onClick={() => setTable(!isTable)}>
+              {isTable ? 'Show the charts' : 'Show as a table'}
+            </Button>
+            <Link to="/operator/usage">Usage</Link>
+          </span>
+        }
+      >
+        <Loaded query={usage} height={420}>
           {data => {
-            const { total } = data
+            const buckets = usageBuckets(data)
             return (
               <>
-                <p className={styles.hint}>
-                  {roundUsd(total.charged_usd)} USD charged · {roundUsd(total.revenue_usd ?? 0)} USD revenue ·{' '}
-                  {roundUsd(total.margin_usd ?? 0)} USD margin · {countText(total.requests)} requests
-                  {total.requests > 0 && ` · ${shareText((total.failed ?? 0) / total.requests)} failed`}
-                </p>
-                <StackedBars
-                  label="USD charged"
-                  series={[{ name: 'charged', color: 'var(--link)' }]}
-                  bars={usageBuckets(data).map(({ from, chargedUsd, isOpen }) => ({
-                    label: utcDayText(from),
-                    values: [chargedUsd],
-                    ...(isOpen && { isOpen: true }),
-                  }))}
-                  text={roundUsd}
-                />
+                {isTable ? <SalesTable buckets={buckets} /> : <SalesCharts total={data.total} buckets={buckets} />}
+                <NewestRequests />
               </>
             )
           }}
@@ -78,7 +80,13 @@ export function Sales() {
                   isLabelled: true,
                   cell: ({ margin_usd: usd }) => (usd === null ? '–' : <Amount usd={usd} />),
                 },
-                { title: 'USD', align: 'right', place: 'figure', cell: each => <Charge usd={each.charged_usd} /> },
+                {
+                  title: 'USD',
+                  align: 'right',
+                  place: 'figure',
+                  isLabelled: true,
+                  cell: each => <Charge usd={each.charged_usd} />,
+                },
               ]}
             />
           )}
@@ -106,6 +114,7 @@ export function Sales() {
                   title: 'USD in 30 days',
                   align: 'right',
                   place: 'figure',
+                  isLabelled: true,
                   cell: each => <Charge usd={each.spent_30d_usd} />,
                 },
               ]}
@@ -114,5 +123,141 @@ export function Sales() {
         </Loaded>
       </Panel>
     </>
+  )
+}
+
+type Usd = number | null
+const usdOrDash = (usd: Usd) => (usd === null ? '–' : <Amount usd={usd} />)
+
+function SalesCharts({ total, buckets }: { total: OperatorUsage['total']; buckets: readonly UsageBucket[] }) {
+  const pointsOf = (value: (bucket: UsageBucket) => number | null): LinePoint[] =>
+    buckets.map(bucket => ({
+      label: utcDayText(bucket.from),
+      value: value(bucket),
+      ...(bucket.isOpen && { isOpen: true }),
+    }))
+  const failed = total.failed ?? 0
+  return (
+    <div className={styles.charts}>
+      <Chart
+        title="Revenue, USD"
+        figure={roundUsd(total.revenue_usd ?? 0)}
+        hint={`of ${roundUsd(total.charged_usd)} charged`}
+        points={pointsOf(each => each.revenueUsd)}
+        text={roundUsd}
+      />
+      <Chart
+        title="Margin, USD"
+        figure={roundUsd(total.margin_usd ?? 0)}
+        hint="revenue less what servers and clouds cost you"
+        points={pointsOf(each => each.marginUsd)}
+        text={roundUsd}
+      />
+      <Chart
+        title="Failed requests"
+        figure={total.requests === 0 ? '–' : shareText(failed / total.requests)}
+        hint={`${countText(failed)} of ${plural(total.requests, 'request')}`}
+        points={pointsOf(each => each.failedShare)}
+        text={shareText}
+      />
+      <Chart
+        title="Mean time to the last token"
+        figure={total.mean_latency_ms === null ? '–' : durationText(total.mean_latency_ms)}
+        hint="of the requests that did not fail"
+        points={pointsOf(each => each.meanLatencyMs)}
+        text={durationText}
+      />
+    </div>
+  )
+}
+
+function Chart({
+  title,
+  figure,
+  hint,
+  points,
+  text,
+}: {
+  title: string
+  figure: string
+  hint: string
+  points: readonly LinePoint[]
+  text: (value: number) => string
+}) {
+  return (
+    <figure className={styles.chart}>
+      <figcaption>
+        <span className={styles.hint}>{title}</span>
+        <span className={styles.chartFigure}>{figure}</span>
+        <span className={styles.hint}>{hint}</span>
+      </figcaption>
+      <Line label={title} points={points} text={text} />
+    </figure>
+  )
+}
+
+function SalesTable({ buckets }: { buckets: readonly UsageBucket[] }) {
+  return (
+    <div className={styles.scroll}>
+      <DataTable
+        label="Sales by day"
+        rows={[...buckets].reverse()}
+        keyOf={({ from }) => from}
+        columns={[
+          { title: 'Day (UTC)', place: 'name', cell: ({ from }) => utcDayText(from) },
+          {
+            title: 'Requests',
+            align: 'right',
+            isLabelled: true,
+            cell: ({ requests }) => countText(requests),
+            sortBy: ({ requests }) => requests,
+          },
+          {
+            title: 'Failed',
+            align: 'right',
+            isLabelled: true,
+            cell: ({ failedShare }) => (failedShare === null ? '–' : shareText(failedShare)),
+            sortBy: ({ failedShare }) => failedShare,
+          },
+          {
+            title: 'Mean time',
+            align: 'right',
+            isLabelled: true,
+            cell: ({ meanLatencyMs: ms }) => (ms === null ? '–' : durationText(ms)),
+            sortBy: ({ meanLatencyMs }) => meanLatencyMs,
+          },
+          {
+            title: 'Revenue',
+            align: 'right',
+            isLabelled: true,
+            cell: ({ revenueUsd }) => usdOrDash(revenueUsd),
+            sortBy: ({ revenueUsd }) => revenueUsd,
+          },
+          {
+            title: 'Margin',
+            align: 'right',
+            isLabelled: true,
+            cell: ({ marginUsd }) => usdOrDash(marginUsd),
+            sortBy: ({ marginUsd }) => marginUsd,
+          },
+        ]}
+      />
+    </div>
+  )
+}
+
+/** The sums by day have no percentiles, so these are of the newest requests. */
+function NewestRequests() {
+  const { data: latency } = useQuery(operatorLatencyQuery)
+  if (latency === undefined || latency.first_token_ms === null || latency.total_ms === null) return null
+  const { first_token_ms: first, total_ms: all } = latency
+  return (
+    <Facts
+      facts={{
+        [`The newest ${plural(latency.requests, 'request')}`]: `${shareText(latency.failure_share)} failed`,
+        'First token': `${durationText(first.p50)} for half of them, ${durationText(first.p95)} for 95 %`,
+        'Last token': `${durationText(all.p50)} for half of them, ${durationText(all.p95)} for 95 %`,
+      }}
+    />
   )
 }

@@ -134,7 +134,13 @@ function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: Usage
             columns={[
               { title: 'Days (UTC)', place: 'name', cell: bucketText },
               { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
-              { title: 'USD', align: 'right', place: 'figure', cell: ({ chargedUsd }) => <Amount usd={chargedUsd} /> },
+              {
+                title: 'USD',
+                align: 'right',
+                place: 'figure',
+                isLabelled: true,
+                cell: ({ chargedUsd }) => <Amount usd={chargedUsd} />,
+              },
             ]}
           />
         </div>
@@ -188,6 +194,7 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
     revenue_usd: null,
     upstream_cost_usd: null,
     margin_usd: null,
+    mean_latency_ms: null,
     name: `${countText(other.groups)} others`,
     requests: other.requests,
     charged_usd: other.charged_usd,
@@ -201,25 +208,74 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
         rows={other.groups > 0 ? [...groups, rest] : groups}
         keyOf={({ id }) => id}
         columns={[
-          { title: names[by], place: 'name', cell: group => <GroupName group={group} by={by} filter={filter} /> },
+          {
+            title: names[by],
+            place: 'name',
+            cell: group => <GroupName group={group} by={by} filter={filter} />,
+            sortBy: ({ name }) => name,
+          },
           {
             title: 'Share',
             place: 'hidden',
             cell: group => <ShareBar share={total.charged_usd === 0 ? 0 : group.charged_usd / total.charged_usd} />,
           },
-          { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
-          { title: 'Failed', align: 'right', isLabelled: true, cell: ({ failed }) => maybe(failed) },
-          { title: 'Input', align: 'right', isLabelled: true, cell: each => maybe(each.input_tokens) },
-          { title: 'Output', align: 'right', isLabelled: true, cell: each => maybe(each.output_tokens) },
+          {
+            title: 'Requests',
+            align: 'right',
+            isLabelled: true,
+            cell: ({ requests }) => countText(requests),
+            sortBy: ({ requests }) => requests,
+          },
+          {
+            title: 'Failed',
+            align: 'right',
+            isLabelled: true,
+            cell: ({ failed }) => maybe(failed),
+            sortBy: ({ failed }) => failed,
+          },
+          {
+            title: 'Input tokens',
+            align: 'right',
+            isLabelled: true,
+            cell: each => maybe(each.input_tokens),
+            sortBy: each => each.input_tokens,
+          },
+          {
+            title: 'Output tokens',
+            align: 'right',
+            isLabelled: true,
+            cell: each => maybe(each.output_tokens),
+            sortBy: each => each.output_tokens,
+          },
           {
             title: 'Revenue',
             align: 'right',
             isLabelled: true,
             cell: each => maybeUsd(each.revenue_usd),
+            sortBy: each => each.revenue_usd,
           },
-          { title: 'Cost', align: 'right', isLabelled: true, cell: each => maybeUsd(each.upstream_cost_usd) },
-          { title: 'Margin', align: 'right', isLabelled: true, cell: each => maybeUsd(each.margin_usd) },
-          { title: 'USD', align: 'right', place: 'figure', cell: each => <Amount usd={each.charged_usd} /> },
+          {
+            title: 'Cost',
+            align: 'right',
+            isLabelled: true,
+            cell: each => maybeUsd(each.upstream_cost_usd),
+            sortBy: each => each.upstream_cost_usd,
+          },
+          {
+            title: 'Margin',
+            align: 'right',
+            isLabelled: true,
+            cell: each => maybeUsd(each.margin_usd),
+            sortBy: each => each.margin_usd,
+          },
+          {
+            title: 'USD',
+            align: 'right',
+            place: 'figure',
+            isLabelled: true,
+            cell: each => <Amount usd={each.charged_usd} />,
+            sortBy: each => each.charged_usd,
+          },
         ]}
       />
     </Panel>

@@ -75,7 +75,13 @@ export function Vouchers() {
                     cell: ({ is_promotion }) => (is_promotion ? 'promotion' : 'paid'),
                   },
                   { title: 'Expires', isLabelled: true, cell: ({ expires_at }) => <When at={expires_at} /> },
-                  { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => roundUsd(amount_usd) },
+                  {
+                    title: 'USD',
+                    align: 'right',
+                    place: 'figure',
+                    isLabelled: true,
+                    cell: ({ amount_usd }) => roundUsd(amount_usd),
+                  },
                   {
                     title: '',
                     place: 'actions',

@@ -4,7 +4,7 @@ import { useHosterMemberships } from '../../shell/use-hoster.ts'
 import { useSession } from '../../shell/use-session.ts'
 import { OutsideCard } from './OutsideCard.tsx'
 
-/** The start: the sign-in, or the first customer of the person, or the operator's pages, or the first hoster. */
+/** The start: the sign-in, or the operator's pages, or the first customer of the person, or the first hoster. */
 export function SignInPage() {
   return (
     <SignedInOnly>
@@ -14,8 +14,10 @@ export function SignInPage() {
 }
 
 function Inside() {
-  const { person, memberships } = useSession()
+  const { person, memberships, needs_second_factor: needsFactor } = useSession()
   const [first] = memberships
+  // Without the second factor that they need, operators can use the pages of their customer only.
+  if (person.role !== null && !needsFactor) return <Navigate to="/operator" replace />
   if (first !== undefined) return <Navigate to="/c/$customerId" params={{ customerId: first.customer_id }} replace />
   if (person.role !== null) return <Navigate to="/operator" replace />
   return <HosterOrNothing />

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import { z } from 'zod'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import { latencyReport } from '../../../wire/api/console-data.ts'
 import { requestLog, requestLogQuery } from '../../../wire/api/operator/requests.ts'
 import { operatorUsage, operatorUsageQuery, usageSpan } from '../../../wire/api/operator/usage.ts'
 import { readQuery } from '../../../wire/api/reports.ts'
@@ -25,6 +26,12 @@ export function operatorUsageEndpoints({
       'usage',
       { scope: 'read', summary: 'Show usage over all customers', schema: operatorUsage, query: operatorUsageQuery },
       context => operator.usage(spanOf(context)),
+    ),
+    operatorEndpoint(
+      'GET',
+      'latency',
+      { scope: 'read', summary: 'Show the latency of the newest requests of all customers', schema: latencyReport },
+      () => operator.latency(),
     ),
     operatorEndpoint(
       'GET',

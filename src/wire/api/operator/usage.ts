@@ -75,6 +75,12 @@ const more = {
     .number()
     .nullable()
     .describe('Of the charges, those of clouds without a known cost. The margin counts them whole.'),
+  mean_latency_ms: z
+    .number()
+    .nullable()
+    .describe(
+      'Mean time to the last token of the requests that did not fail. Null without any, and by key, member, label and server.',
+    ),
 }
 
 const sums = z.object({ ...figures, ...more })
@@ -104,7 +110,9 @@ export const operatorUsage = z
           customer_id: z.string().nullable().describe('Of a customer or key; null for others.'),
         }),
       )
-      .describe('The highest charges first.'),
+      .describe(
+        'The highest charges first. By customer and without filters, the accounts that audit hosters are among `other`.',
+      ),
     other: z
       .object({ ...figures, groups: z.int().describe('How many groups these are.') })
       .describe('The groups that are not listed.'),

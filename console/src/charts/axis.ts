@@ -1,0 +1,26 @@
+/** At most the width of a digit of an axis. */
+export const DIGIT_PX = 7
+/** The height of the line of labels below a chart. */
+export const AXIS_PX = 20
+
+/** Chooses the points with a label: the first, the last, and as many between them as fit. */
+export function labelledPoints(count: number, width: number): number[] {
+  if (count === 0) return []
+  const wanted = Math.max(2, Math.min(5, Math.floor(width / 120)))
+  const step = Math.max(1, (count - 1) / (wanted - 1))
+  const indexes = Array.from({ length: wanted }, (_, at) => Math.min(count - 1, Math.round(at * step)))
+  return [...new Set(indexes)]
+}
+
+/** Where a label stands, so that the first and the last stay inside of the chart. */
+export function anchorOf(index: number, count: number): 'start' | 'middle' | 'end' {
+  if (index === 0) return 'start'
+  return index === count - 1 ? 'end' : 'middle'
+}
+
+/** Returns the point that a key chooses; undefined for other keys. */
+export function pointOfKey(key: string, chosen: number | null, count: number): number | undefined {
+  const last = count - 1
+  const next = { ArrowRight: (chosen ?? -1) + 1, ArrowLeft: (chosen ?? last + 1) - 1, Home: 0, End: last }[key]
+  return next === undefined ? undefined : Math.max(0, Math.min(last, next))
+}
