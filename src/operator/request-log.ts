@@ -27,16 +27,45 @@ export async function readRequestLog(sql: Sql, query: RequestLogQuery): Promise<
   const span = customerId === null ? SPAN_OF_ALL : spanOfCustomer(parameter(customerId))
   const ofId = query.id === undefined ? '' : ` AND ${conditionOfId(query.id, parameter)}`
   const filters = filtersOf(query, parameter)
-  const { rows } = await sql.query<LogRow>(pageSql({ ...span, where: span.where + ofId }, filters), values)
+  const where = span.where + ofId
+  const scanned =
+    query.error === undefined
+      ? `SELECT * FROM usage_event WHERE ${where} ORDER BY ${span.order} LIMIT ${ROWS_SCANNED}`
+      : requestsOfErrors(where, parameter(query.error))
+  const { rows } = await sql.query<LogRow>(pageSql(scanned, filters), values)
   const page = rows.slice(0, limit)
   const isFull = rows.length > limit
-  const scannedTo = isFull || query.id !== undefined ? null : await endOfScan(sql, [beforeAt, beforeId], customerId)
-  const last = isFull ? (page.at(-1) ?? null) : scannedTo
+  const next = (last: Place | null | undefined) => (last == null ? null : writeCursor(`${last.at}|${last.id}`))
+  if (isFull) return { data: page.map(shown), next_cursor: next(page.at(-1)), looked_back_to: null }
+  if (query.error !== undefined) {
+    return { data: page.map(shown), next_cursor: null, looked_back_to: await oldestError(sql) }
+  }
+  const scannedTo = query.id !== undefined ? null : await endOfScan(sql, [beforeAt, beforeId], customerId)
   return {
     data: page.map(shown),
-    next_cursor: last === null ? null : writeCursor(`${last.at}|${last.id}`),
+    next_cursor: next(scannedTo),
     looked_back_to: scannedTo === null ? null : new Date(uuidTimeMs(scannedTo.id)).toISOString(),
   }
+}
+
+const NEWEST_ERRORS = `SELECT * FROM server_error ORDER BY error_id DESC LIMIT ${ROWS_SCANNED}`
+
+/**
+ * Returns a statement that finds the requests of the newest errors with a text: each by the key of its row. Without the LIMIT
+ * inside, PostgreSQL could read all requests to join them.
+ */
+const requestsOfErrors = (where: string, text: string) => `
+  SELECT u.* FROM (
+    SELECT DISTINCT customer_id, request_id FROM (${NEWEST_ERRORS}) AS newest WHERE strpos(lower(text), lower(${text})) > 0
+  ) AS failed
+  CROSS JOIN LATERAL (
+    SELECT * FROM usage_event e WHERE e.customer_id = failed.customer_id AND e.request_id = failed.request_id AND ${where} LIMIT 1
+  ) AS u`
+
+/** Returns when the oldest error that is searched happened; null without any. */
+async function oldestError(sql: Sql): Promise<string | null> {
+  const { rows } = await sql.query<{ at: Date | null }>(`SELECT min(at) AS at FROM (${NEWEST_ERRORS}) AS newest`)
+  return rows[0]?.at?.toISOString() ?? null
 }
 
 /** The rows before the cursor, in the order of an index: $1 is its time and $2 its id. */
@@ -103,18 +132,20 @@ interface LogRow extends Place {
   readonly attempts: StoredAttempts
   readonly cost: Nanos
   readonly latencyMs: number
+  readonly error: string | null
 }
 
 // The limit of the scan is inside: PostgreSQL would plan a sort of all rows otherwise.
-const pageSql = ({ where, order }: Span, filters: readonly string[]) => `
-SELECT p.*, c.email, k.name AS "keyName" FROM (
+const pageSql = (scanned: string, filters: readonly string[]) => `
+SELECT p.*, c.email, k.name AS "keyName", e.text AS error FROM (
   SELECT s.request_id AS id, s.started_at::text AS at, s.started_at AS "startedAt", s.customer_id AS "customerId", s.key_id AS "keyId", s.label, s.model_id AS "modelId",
     s.provider, s.endpoint_id AS "endpointId", s.outcome, s.success, s.attempts, s.cost_nanos AS cost, s.latency_ms AS "latencyMs"
-  FROM (SELECT * FROM usage_event WHERE ${where} ORDER BY ${order} LIMIT ${ROWS_SCANNED}) AS s
+  FROM (${scanned}) AS s
   WHERE ${filters.join(' AND ')} ORDER BY s.started_at DESC, s.request_id DESC LIMIT $3
 ) AS p
 LEFT JOIN customer c ON c.customer_id = p."customerId"
 LEFT JOIN api_key k ON k.key_id = p."keyId"
+LEFT JOIN LATERAL (SELECT text FROM server_error WHERE request_id = p.id ORDER BY error_id DESC LIMIT 1) AS e ON true
 ORDER BY p."startedAt" DESC, p.id DESC`
 
 /** Returns the last row that a page scans; null when the scan reaches the end. Needs only the index. */
@@ -153,6 +184,7 @@ function shown(row: LogRow): RequestLog['data'][number] {
     failures: readAttempts(row.attempts, { endpointId, provider, modelId })
       .map(attempt => attempt.outcome)
       .filter(ended => ended !== 'answered'),
+    error: row.error,
     charged_usd: usd(row.cost),
     latency_ms: row.latencyMs,
   }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { noteFailingServers } from '../../src/market/supply/status/failing-incidents.ts'
 import type { Overview, ShownServer } from '../../src/wire/api/operator/overview.ts'
+import type { RequestLog } from '../../src/wire/api/operator/requests.ts'
 import type { StatusReport } from '../../src/wire/api/status.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { type BrowserClient, signedInOperator } from '../harness/browser-client.ts'
@@ -26,7 +27,7 @@ beforeAll(async () => {
   const offer = (modelId: string, baseUrl = upstream.baseUrl, endpointId = `server-${modelId}`) =>
     testOffer(baseUrl, { modelId, endpoint: { endpointId, timeouts: { ...GENEROUS_TIMEOUTS, firstTokenMs: 200 } } })
   const offers = [
-    ...['one', 'every', 'unused', 'shared', 'mixed', 'rejected', 'busy'].map(modelId => offer(modelId)),
+    ...['one', 'every', 'unused', 'shared', 'mixed', 'rejected', 'busy', 'searched'].map(modelId => offer(modelId)),
     offer('refused', 'http://127.0.0.1:9'),
     { ...offer('spared', 'http://127.0.0.1:9'), price: { inputPicoPerToken: 1n, outputPicoPerToken: 1n } },
     offer('spared', upstream.baseUrl, 'spare'),
@@ -214,4 +215,23 @@ test('three nodes agree, and know it after a restart', async () => {
   }
   await database.pool.query('DELETE FROM node_report')
   await untilShown('shared', { state: 'failing', attempts_today: 6 })
+})
+
+test('requests are found by what a server said when it failed', async () => {
+  const found = async (query: string) => {
+    const response = await operators[0]!.get(`operator/requests?${query}`)
+    expect(response.status).toBe(200)
+    return (await response.json()) as RequestLog
+  }
+  for (const [node, text] of ['CUDA out of memory on card 3', 'disk full, 100% used'].entries()) {
+    upstream.always(status(500, { error: { message: text } }))
+    await ask('searched', { at: apps[node]! })
+  }
+  await expect.poll(async () => (await found('error=full,+100%25+used')).data.length, WAIT_OPTIONS).toBe(1)
+  await expect.poll(async () => (await found('error=OUT+of+memory')).data.length, WAIT_OPTIONS).toBe(1)
+  const { data, looked_back_to: oldest } = await found('error=out+of+memory&model=searched')
+  expect(data).toMatchObject([{ model: 'searched', error: expect.stringContaining('CUDA out of memory on card 3') }])
+  expect(Date.parse(oldest!)).toBeLessThanOrEqual(Date.parse(data[0]!.started_at) + MINUTE_MS)
+  for (const query of ['error=my+secret+prompt', 'error=out+of+memory&model=one', 'error=%25%25'])
+    expect((await found(query)).data, query).toEqual([])
 })

@@ -47,6 +47,7 @@ const report = (
           answeredInRow: failed > 0 ? 0 : answered,
           failedInRow: failed,
           lastError: null,
+          errors: [],
           costNanos: 0n,
           ownCostNanos: 0n,
         })),

@@ -109,7 +109,15 @@ test('a newcomer has few requests in flight', async () => {
   expect(await records.standing()).toBe('capped')
 })
 
-const noFailures = { failed: 0, busy: 0, answeredInRow: 0, failedInRow: 0, lastError: null, ownCostNanos: 0n }
+const noFailures = {
+  failed: 0,
+  busy: 0,
+  answeredInRow: 0,
+  failedInRow: 0,
+  lastError: null,
+  errors: [],
+  ownCostNanos: 0n,
+}
 
 /** The records of one offer, as nodes report them and as a node that starts reads them. */
 function useRecords(endpointId: string, inFlight = 0) {

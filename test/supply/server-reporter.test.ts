@@ -6,7 +6,7 @@ import { useTestDatabase } from '../harness/use-test-app.ts'
 
 const database = useTestDatabase()
 const answered = (count: number) => ({
-  ...{ answered: count, failed: 0, busy: 0, answeredInRow: count, failedInRow: 0, lastError: null },
+  ...{ answered: count, failed: 0, busy: 0, answeredInRow: count, failedInRow: 0, lastError: null, errors: [] },
 })
 
 test('an offer whose attempts were dropped and begin again is charged once', async () => {

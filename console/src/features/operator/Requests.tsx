@@ -7,6 +7,7 @@ import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Charge } from '../../parts/Money.tsx'
+import { outcomeWords } from '../../parts/outcome-words.ts'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
@@ -20,16 +21,22 @@ const texts = [
   ['label', 'Label'],
   ['model', 'Model'],
   ['server', 'Server'],
+  ['error', 'Text of the error'],
 ] as const
-const choices = {
-  outcome: requestOutcomes,
-  failure: [
-    ...['connect_failed', 'server_error', 'first_token_timeout', 'malformed', 'empty', 'busy'],
-    ...['credential_rejected', 'request_rejected', 'cancelled'],
-  ],
-} as const
-const words = (text: string) => text.replaceAll('_', ' ')
-const optionsOf = (values: readonly string[]) => values.map(value => ({ value, label: words(value) }))
+const failureWords: Readonly<Record<string, string>> = {
+  connect_failed: 'no connection to the server',
+  server_error: 'error of the server',
+  first_token_timeout: 'no first token in time',
+  malformed: 'broken answer',
+  empty: 'empty answer',
+  busy: 'server was busy',
+  credential_rejected: 'server refused your key',
+  request_rejected: 'server refused the request',
+  cancelled: 'stopped on the way',
+}
+const optionsOf = (words: Readonly<Record<string, string>>) =>
+  Object.entries(words).map(([value, label]) => ({ value, label }))
+const outcomeOptions = requestOutcomes.map(value => ({ value, label: outcomeWords[value] }))
 
 /** The requests of all customers, the newest first. */
 export function Requests() {
@@ -58,18 +65,23 @@ export function Requests() {
         <Select
           label="Ended"
           clearable
-          data={optionsOf(choices.outcome)}
+          data={outcomeOptions}
           value={search.outcome ?? null}
           onChange={outcome => set({ outcome })}
         />
         <Select
           label="An attempt failed"
           clearable
-          data={optionsOf(choices.failure)}
+          data={optionsOf(failureWords)}
           value={search.failure ?? null}
           onChange={failure => set({ failure })}
         />
       </section>
+      {search.error !== undefined && (
+        <p className={styles.hint}>
+          The texts of errors are kept for 7 days: of each server, one failure a second. The newest 10,000 are searched.
+        </p>
+      )}
       <Panel>
         <Loaded query={log} height={480}>
           {({ pages }) => {
@@ -111,10 +123,15 @@ export function Requests() {
                       { title: 'Server', isLabelled: true, cell: ({ server }) => server ?? '–' },
                       {
                         title: 'Ended',
-                        cell: ({ success, outcome, failures }) => (
+                        cell: ({ success, outcome, failures, error }) => (
                           <span className={styles.stacked}>
-                            <State state={success ? 'ok' : 'danger'}>{words(outcome)}</State>
-                            {failures.length > 0 && <span className={styles.hint}>{words(failures.join(', '))}</span>}
+                            <State state={success ? 'ok' : 'danger'}>{outcomeWords[outcome]}</State>
+                            {failures.length > 0 && (
+                              <span className={styles.hint}>
+                                {failures.map(failure => failureWords[failure] ?? failure).join(', ')}
+                              </span>
+                            )}
+                            {error !== null && <span className={styles.error}>{error}</span>}
                           </span>
                         ),
                       },
@@ -123,6 +140,7 @@ export function Requests() {
                         title: 'USD',
                         align: 'right',
                         place: 'figure',
+                        isLabelled: true,
                         cell: ({ charged_usd: usd }) => <Charge usd={usd} />,
                       },
                     ]}

@@ -53,7 +53,7 @@ export type RequestLogSearch = { readonly [Name in (typeof requestFilters)[numbe
   readonly outcome?: RequestLog['data'][number]['outcome']
 }
 
-const requestFilters = ['id', 'customer', 'key', 'label', 'model', 'server', 'failure'] as const
+const requestFilters = ['id', 'customer', 'key', 'label', 'model', 'server', 'error', 'failure'] as const
 
 /** Keeps the filters that are set. The gateway checks them. */
 export function readRequestLogSearch(search: Record<string, unknown>): RequestLogSearch {

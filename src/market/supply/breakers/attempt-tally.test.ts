@@ -43,4 +43,17 @@ test('keeps the last error, bounded, at most one a second', () => {
   nowMs = 1_000
   attempts.noteFailure('s/m', 'server_error', failure('x'.repeat(1_000)))
   expect(error()?.text).toHaveLength(ERROR_CHARACTERS_MAX)
+  expect(
+    attempts
+      .report()
+      .get('s/m')!
+      .errors.map(({ atMs }) => atMs),
+  ).toEqual([0, 1_000])
+  for (nowMs = 2_000; nowMs <= 7_000; nowMs += 1_000) attempts.noteFailure('s/m', 'server_error')
+  expect(
+    attempts
+      .report()
+      .get('s/m')!
+      .errors.map(({ atMs }) => atMs),
+  ).toEqual([3_000, 4_000, 5_000, 6_000, 7_000])
 })

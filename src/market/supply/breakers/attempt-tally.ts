@@ -26,6 +26,8 @@ export interface AttemptCounts {
   readonly answeredInRow: number
   readonly failedInRow: number
   readonly lastError: LastError | null
+  /** The last ones, at most ERRORS_KEPT, the oldest first. */
+  readonly errors: readonly LastError[]
 }
 
 /**
@@ -69,6 +71,7 @@ export class AttemptTally {
       requestId: failure?.requestId ?? null,
       customerId: failure?.customerId ?? null,
     }
+    counts.errors = [...counts.errors.slice(1 - ERRORS_KEPT), counts.lastError]
   }
 
   report(): ReadonlyMap<string, AttemptCounts> {
@@ -79,7 +82,7 @@ export class AttemptTally {
     let counts = this.#counts.get(offerId)
     if (counts === undefined) {
       if (this.#counts.size >= OFFERS_MAX) deleteOldest(this.#counts)
-      counts = { answered: 0, failed: 0, busy: 0, answeredInRow: 0, failedInRow: 0, lastError: null }
+      counts = { answered: 0, failed: 0, busy: 0, answeredInRow: 0, failedInRow: 0, lastError: null, errors: [] }
       this.#counts.set(offerId, counts)
     }
     return counts
@@ -90,6 +93,8 @@ type MutableCounts = { -readonly [K in keyof AttemptCounts]: AttemptCounts[K] }
 
 const OFFERS_MAX = 10_000
 const ERROR_EVERY_MS = 1_000
+/** As many as there can be between two reports: see server-reporter.ts. */
+const ERRORS_KEPT = 5
 export const ERROR_CHARACTERS_MAX = 300
 
 /** Null: the request, the client or this gateway was the cause, so the attempt counts neither for nor against the server. */

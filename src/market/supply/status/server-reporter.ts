@@ -128,6 +128,7 @@ const NOTHING: Counted = {
   answeredInRow: 0,
   failedInRow: 0,
   lastError: null,
+  errors: [],
   costNanos: 0n,
   ownCostNanos: 0n,
 }

@@ -27,6 +27,8 @@ export interface CountedAttempts {
   readonly failedInRow: number
   /** Null: no new one. */
   readonly lastError: LastError | null
+  /** The new ones that are kept with their text. */
+  readonly errors: readonly LastError[]
   /** What customers were charged for the answers. */
   readonly costNanos: bigint
   /** What the operator is charged for them, as far as that is known. */
@@ -94,6 +96,7 @@ export async function writeReport(
   // Nodes that report at once lock the rows in the same order.
   const sorted = attempts.toSorted((a, b) => compare(a.endpointId, b.endpointId) || compare(a.modelId, b.modelId))
   if (sorted.length > 0) await addAttempts(sql, sorted, now)
+  await addErrors(sql, sorted)
   for (const change of changes) await writeChange(sql, nodeId, change)
   await sql.query(
     `INSERT INTO node_report (node_id, at, version, servers, agents, disks) VALUES ($1, $2, $3, $4, $5, $6)
@@ -159,6 +162,27 @@ async function addAttempts(sql: Sql, attempts: readonly CountedAttempts[], now: 
   )
 }
 
+async function addErrors(sql: Sql, attempts: readonly CountedAttempts[]): Promise<void> {
+  const rows = attempts.flatMap(({ endpointId, modelId, errors }) =>
+    errors.map(error => ({ endpointId, modelId, ...error })),
+  )
+  if (rows.length === 0) return
+  await sql.query(
+    `INSERT INTO server_error (at, endpoint_id, model_id, outcome, status, text, request_id, customer_id)
+     SELECT * FROM unnest($1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::int[], $6::text[], $7::uuid[], $8::uuid[])`,
+    [
+      rows.map(({ atMs }) => new Date(atMs)),
+      rows.map(({ endpointId }) => endpointId),
+      rows.map(({ modelId }) => modelId),
+      rows.map(({ outcome }) => outcome),
+      rows.map(({ status }) => status),
+      rows.map(({ text }) => text),
+      rows.map(({ requestId }) => requestId),
+      rows.map(({ customerId }) => customerId),
+    ],
+  )
+}
+
 /**
  * Returns the attempts since a report. Of runs of answers or failures that began before it, only the new part counts.
  *
@@ -177,6 +201,7 @@ export function attemptsSince(
     answeredInRow: failed > 0 ? now.answeredInRow : answered,
     failedInRow: answered > 0 ? now.failedInRow : failed,
     lastError: now.lastError === before.lastError ? null : now.lastError,
+    errors: now.errors.filter(error => !before.errors.includes(error)),
   }
 }
 
@@ -205,6 +230,9 @@ async function writeChange(sql: Sql, nodeId: string, { endpointId, modelId, even
 
 /** How many days the status page shows. */
 export const STATUS_DAYS = 90
+/** How long the texts of failures are kept, and how many. */
+export const ERRORS_MS = 7 * DAY_MS
+const ERRORS_MAX = 100_000
 /** A node that has not reported for this long has stopped, ms. */
 export const REPORT_AGE_MS_MAX = 60_000
 
@@ -223,6 +251,10 @@ export async function pruneReports(sql: Sql, nowMs: number): Promise<void> {
   await sql.query('DELETE FROM server_incident WHERE ended_at < $1', [shownSince])
   await sql.query('DELETE FROM server_health WHERE attempted_at < $1', [shownSince])
   await sql.query('DELETE FROM server_minute WHERE minute < $1', [new Date(nowMs - HOUR_MS)])
+  await sql.query(
+    'DELETE FROM server_error WHERE at < $1 OR error_id <= (SELECT max(error_id) FROM server_error) - $2::bigint',
+    [new Date(nowMs - ERRORS_MS), ERRORS_MAX],
+  )
 }
 
 function compare(a: string, b: string): number {

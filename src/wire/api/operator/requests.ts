@@ -33,6 +33,9 @@ export const requestLogQuery = z.object({
   label: text,
   model: text,
   server: text,
+  error: text.describe(
+    'A part of what a server answered when it failed. Searches the texts that are kept: see `error`.',
+  ),
   provider: z.enum(reportProviders, `must be one of ${reportProviders.join(', ')}`).optional(),
   outcome: z.enum(outcomes, `must be one of ${outcomes.join(', ')}`).optional(),
   failure: z.enum(failures, `must be one of ${failures.join(', ')}`).optional(),
@@ -55,6 +58,12 @@ export const requestLog = z
           outcome: z.enum(outcomes),
           success: z.boolean(),
           failures: z.array(z.string()).describe('How attempts ended that gave no answer.'),
+          error: z
+            .string()
+            .nullable()
+            .describe(
+              'What the server said when an attempt failed, without keys, addresses and prompts. One failure of each server and second is kept, for 7 days; null for others.',
+            ),
           charged_usd: z.number(),
           latency_ms: z.int(),
         }),
@@ -65,7 +74,7 @@ export const requestLog = z
       .string()
       .nullable()
       .describe(
-        'A page with filters searches at most 10,000 requests: it ended at this time. Null if the page is full.',
+        'A page with filters searches at most 10,000 requests, or with `error` the newest 10,000 texts: it ended at this time. Null if the page is full.',
       ),
   })
   .meta({ id: 'RequestLog' })
