@@ -1191,8 +1191,10 @@ CREATE TABLE person (
   totp_secret bytea,
   totp_pending bytea,
   totp_last_step bigint NOT NULL DEFAULT 0,
+  invited_role text,
   CONSTRAINT person_pkey PRIMARY KEY (person_id),
-  CONSTRAINT person_installation_role_check CHECK ((installation_role = ANY (ARRAY['operator'::text, 'auditor'::text])))
+  CONSTRAINT person_installation_role_check CHECK ((installation_role = ANY (ARRAY['operator'::text, 'auditor'::text]))),
+  CONSTRAINT person_invited_role_check CHECK ((invited_role = ANY (ARRAY['operator'::text, 'auditor'::text])))
 );
 CREATE UNIQUE INDEX person_email ON person USING btree (lower(email));
 CREATE TRIGGER end_operator_keys AFTER UPDATE OF installation_role ON person FOR EACH ROW WHEN ((new.installation_role IS DISTINCT FROM old.installation_role)) EXECUTE FUNCTION end_operator_keys();
@@ -1303,7 +1305,7 @@ CREATE TABLE person_token (
   CONSTRAINT person_token_check2 CHECK (((purpose <> ALL (ARRAY['invite'::text, 'sign_up'::text, 'email'::text])) OR (email IS NOT NULL))),
   CONSTRAINT person_token_invite_check CHECK (
 CASE
-    WHEN (purpose = 'invite'::text) THEN (((customer_id IS NULL) <> (hoster_id IS NULL)) AND (role IS NOT NULL))
+    WHEN (purpose = 'invite'::text) THEN ((role IS NOT NULL) AND ((customer_id IS NULL) OR (hoster_id IS NULL)) AND (((customer_id IS NULL) AND (hoster_id IS NULL)) = (role = ANY (ARRAY['operator'::text, 'auditor'::text]))))
     ELSE ((customer_id IS NULL) AND (hoster_id IS NULL))
 END),
   CONSTRAINT person_token_purpose_check CHECK ((purpose = ANY (ARRAY['welcome'::text, 'invite'::text, 'sign_up'::text, 'reset'::text, 'email'::text, 'second_factor'::text, 'passkey'::text, 'passkey_sign_in'::text, 'oidc'::text]))),
@@ -1516,6 +1518,20 @@ CREATE TABLE server_day (
   own_cost_nanos bigint NOT NULL DEFAULT 0,
   CONSTRAINT server_day_pkey PRIMARY KEY (day, endpoint_id, model_id)
 );
+
+CREATE TABLE server_error (
+  error_id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  at timestamp with time zone NOT NULL,
+  endpoint_id text NOT NULL,
+  model_id text NOT NULL,
+  outcome text NOT NULL,
+  status integer,
+  text text NOT NULL,
+  request_id uuid,
+  customer_id uuid,
+  CONSTRAINT server_error_pkey PRIMARY KEY (error_id)
+);
+CREATE INDEX server_error_request ON server_error USING btree (request_id);
 
 CREATE TABLE server_health (
   endpoint_id text NOT NULL,

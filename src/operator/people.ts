@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto'
+import { noteAction } from '../base/db/audit-log.ts'
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
 import { refuseOutage } from '../base/db/refuse-outage.ts'
 import { ApiError, type ErrorCode } from '../base/domain/errors.ts'
 import type { InstallationRole } from '../base/domain/member-role.ts'
-import { ownCommand } from '../base/runtime/own-command.ts'
 import { blockPerson, unblockPerson } from '../identity/people/blocks.ts'
-import { HAS_FACTOR } from '../identity/people/persons.ts'
+import type { Invitations, MadeInvitation, PendingInvite } from '../identity/people/invitations.ts'
+import { findPerson, HAS_FACTOR, isBlocked } from '../identity/people/persons.ts'
 import { pageOf } from '../wire/api/cursor.ts'
 import type { PeoplePage, PeopleQuery, RoleChanges } from '../wire/api/operator/people.ts'
 import { type Actor, act } from './operator-action.ts'
@@ -28,13 +29,47 @@ export interface OperatorPeople {
   setRole(actor: Actor, personId: string, role: InstallationRole | null): Promise<{ state: 'waiting' | 'done' }>
   /** The changes that wait, the newest first. */
   roleChanges(viewerId: string): Promise<RoleChanges>
+  /** The open invitations of operators and auditors. */
+  invites(): Promise<PendingInvite<InstallationRole>[]>
+  /**
+   * Invites a person to become an operator or an auditor: the link gives an account, and an operator then gives the role.
+   * Rejects with `invalid_value` for people that have it, or `role_not_possible` for blocked ones.
+   *
+   * @param name of the operator, for the mail
+   */
+  invite(
+    actor: Actor,
+    invitation: { email: string; role: InstallationRole },
+    name: string,
+  ): Promise<MadeInvitation<InstallationRole>>
+  /** Rejects with `not_found`. */
+  revokeInvite(actor: Actor, inviteId: string): Promise<void>
   /** Rejects as `setRole`, and with `role_not_allowed` for an own request. */
   decideRole(actor: Actor, changeId: string, isApproved: boolean): Promise<{ state: 'done' | 'rejected' }>
 }
 
+const INSTALLATION = { isInstallation: true } as const
+/** In the mail: "Ada invites you to join the operators of a gateway as auditor". */
+const INSTALLATION_NAME = 'the operators of a gateway'
+
 /** @param desk the pool of the desk role, which reads the factors of people */
-export function createOperatorPeople(desk: Pool): OperatorPeople {
+export function createOperatorPeople(desk: Pool, invitations: Invitations): OperatorPeople {
   return {
+    invites: () => invitations.list(INSTALLATION),
+    invite: ({ personId, address }, { email, role }, name) =>
+      invitations.send({
+        ...{ target: INSTALLATION, email, role, madeBy: { personId, name } },
+        check: async sql => {
+          await requireWithoutRole(sql, email, role)
+          return INSTALLATION_NAME
+        },
+        note: sql =>
+          noteAction(sql, { action: 'operator.invited', personId, subject: email, detail: { role }, address }),
+      }),
+    revokeInvite: ({ personId, address }, inviteId) =>
+      invitations.revoke(INSTALLATION, inviteId, (sql, { email, role }) =>
+        noteAction(sql, { action: 'operator.invite_revoked', personId, subject: email, detail: { role }, address }),
+      ),
     list: (query, after, viewerId) => listPeople(desk, query, after, viewerId).catch(refuseOutage),
     block: (actor, personId, reason) =>
       act(desk, actor, async sql => {
@@ -81,11 +116,11 @@ const refusals: Readonly<Record<string, readonly [ErrorCode, string?]>> = {
   blocked: ['role_not_possible', 'The person is blocked. Unblock the person first.'],
   not_verified: [
     'role_not_possible',
-    `The person has not proved the e-mail address. A new password by mail proves it; or run \`${ownCommand('operator add')}\` on the host.`,
+    'The person has not proved the e-mail address. Invite the person as operator or auditor: the link proves it.',
   ],
   no_factor: [
     'role_not_possible',
-    `The person has no second factor. The person adds one under Security; or run \`${ownCommand('operator add')}\` on the host.`,
+    'The person has no second factor yet: a passkey or an authenticator app. The person adds one under “Your account”, and then you give the role.',
   ],
 }
 
@@ -94,6 +129,14 @@ function refusalOf(verdict: string): ApiError {
     verdict
   ] ?? ['not_found']
   return new ApiError(code, code === 'last_operator' ? {} : { message })
+}
+
+/** Throws `invalid_value` for a person with this role, and `role_not_possible` for a blocked one. */
+async function requireWithoutRole(sql: Sql, email: string, role: InstallationRole): Promise<void> {
+  const person = await findPerson(sql, email)
+  if (person === undefined) return
+  if (person.installationRole === role) throw refusalOf('unchanged')
+  if (await isBlocked(sql, person.personId)) throw refusalOf('blocked')
 }
 
 /** Without the proof of the session, which is not for the audit log. */
@@ -123,6 +166,7 @@ interface PersonRow {
   readonly email: string
   readonly name: string
   readonly role: InstallationRole | null
+  readonly invitedRole: InstallationRole | null
   readonly isBlocked: boolean
   readonly isVerified: boolean
   readonly hasFactor: boolean
@@ -140,7 +184,7 @@ async function listPeople(
   viewerId: string,
 ): Promise<PeoplePage> {
   const { rows } = await sql.query<PersonRow>(
-    `SELECT p.person_id AS id, p.email, p.name, p.installation_role AS role, p.disabled_at IS NOT NULL AS "isBlocked",
+    `SELECT p.person_id AS id, p.email, p.name, p.installation_role AS role, p.invited_role AS "invitedRole", p.disabled_at IS NOT NULL AS "isBlocked",
             p.email_verified_at IS NOT NULL AS "isVerified", p.created_at AS "createdAt",
             ${HAS_FACTOR} AS "hasFactor",
             (SELECT max(last_seen_at) FROM person_session s WHERE s.person_id = p.person_id) AS "lastSeenAt",
@@ -151,6 +195,7 @@ async function listPeople(
        FROM person p
       WHERE ($1::text IS NULL OR strpos(lower(p.email), lower($1)) > 0 OR strpos(lower(p.name), lower($1)) > 0)
         AND ($2 <> 'blocked' OR p.disabled_at IS NOT NULL) AND ($2 <> 'roles' OR p.installation_role IS NOT NULL)
+        AND ($2 <> 'invited' OR (p.invited_role IS NOT NULL AND p.disabled_at IS NULL))
         AND ($3::uuid IS NULL OR (p.created_at, p.person_id) < (SELECT a.created_at, a.person_id FROM person a WHERE a.person_id = $3))
       ORDER BY p.created_at DESC, p.person_id DESC LIMIT $4`,
     [search ?? null, show, after, limit + 1],
@@ -162,6 +207,7 @@ async function listPeople(
       email: each.email,
       name: each.name,
       role: each.role,
+      invited_role: each.invitedRole,
       is_you: each.id === viewerId,
       is_blocked: each.isBlocked,
       is_verified: each.isVerified,

@@ -624,6 +624,15 @@ test('an operator leaves entries', async () => {
   await world.pool.query("UPDATE person SET email_verified_at = now(), totp_secret = '\\x00' WHERE person_id = $1", [
     someone.personId,
   ])
+  const invitation = { email: 'invited@example.com', role: 'auditor' }
+  const { id: inviteId } = await change(
+    'POST operator/invites',
+    by,
+    send('POST', 'invites', invitation),
+    'operator.invited',
+  )
+  const takeBack = send('DELETE', `invites/${inviteId}`)
+  await change('DELETE operator/invites/:invite_id', by, takeBack, 'operator.invite_revoked')
   const second = await signedInOperator(app)
   const bySecond = { personId: second.personId }
   const setRole = (role: string | null) => send('POST', `people/${someone.personId}/role`, { role })

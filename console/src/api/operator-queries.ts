@@ -1,5 +1,6 @@
 import { queryOptions } from '@tanstack/react-query'
 import type { z } from 'zod'
+import type { LatencyReport } from '#api/console-data.ts'
 import type { CustomerDetail, CustomerPage, GrantShown } from '#api/operator/customers.ts'
 import type { Found } from '#api/operator/find.ts'
 import type { OperatorKeyList } from '#api/operator/keys.ts'
@@ -29,6 +30,7 @@ import type {
 } from '#api/operator/supply.ts'
 import type { OperatorSystem } from '#api/operator/system.ts'
 import type { OperatorUsage, UsageDimension } from '#api/operator/usage.ts'
+import type { OperatorInviteList } from '#api/people.ts'
 import type { reportProviders } from '#api/reports.ts'
 import type { operatorTrust } from '#api/trust.ts'
 import { pages } from './pages.ts'
@@ -77,6 +79,8 @@ export const pricesQuery = (model: string | undefined) =>
 export const operatorPeopleQuery = (filter: { readonly search?: string; readonly show?: string }) =>
   pages<PeoplePage>(['operator-people', filter], 'operator/people', filter)
 
+export const operatorInvitesQuery = operator<OperatorInviteList>('operator-people', 'invites')
+
 export const operatorKeysQuery = operator<OperatorKeyList>('operator-keys', 'keys')
 
 export const roleChangesQuery = operator<RoleChanges>('operator-people', 'role-changes')
@@ -99,6 +103,8 @@ export interface OperatorUsageFilter {
 
 export const operatorUsageQuery = (filter: OperatorUsageFilter) =>
   operator<OperatorUsage>('usage', `usage${queryText({ ...filter })}`)
+
+export const operatorLatencyQuery = operator<LatencyReport>('usage', 'latency')
 
 export const findQuery = (text: string) => operator<Found>('find', `find${queryText({ q: text })}`)
 

@@ -11,21 +11,28 @@ import { Panel } from './Panel.tsx'
 import { When } from './When.tsx'
 
 /**
- * The open invitations to a customer or a hoster.
+ * The open invitations to a customer, a hoster or the installation.
  *
  * @param props.path of the invitations, below /console/api
  * @param props.area the first part of the query's key
+ * @param props.empty what to say while there is none
  */
 export function Invitations({
   path,
   query,
   area,
   roles,
+  firstRole,
+  empty = 'No invitation is open. A member becomes an owner by accepting one.',
+  mayChange = true,
 }: {
   path: string
   query: { readonly queryKey: readonly unknown[]; readonly queryFn?: unknown }
   area: string
   roles: readonly RoleChoice[]
+  firstRole?: string
+  empty?: string
+  mayChange?: boolean
 }) {
   const invites = useQuery(query as { queryKey: readonly unknown[]; queryFn: () => Promise<InviteList> })
   const [isInviting, setInviting] = useState(false)
@@ -37,15 +44,17 @@ export function Invitations({
     <Panel
       title="Invitations"
       aside={
-        <Button variant="subtle" size="compact-sm" onClick={() => setInviting(true)}>
-          Invite a person
-        </Button>
+        mayChange && (
+          <Button variant="subtle" size="compact-sm" onClick={() => setInviting(true)}>
+            Invite a person
+          </Button>
+        )
       }
     >
       <Loaded query={invites} height={80}>
         {({ data }) =>
           data.length === 0 ? (
-            <EmptyState text="No invitation is open. A member becomes an owner by accepting one." />
+            <EmptyState text={empty} />
           ) : (
             <DataTable
               label="Invitations"
@@ -59,18 +68,32 @@ export function Invitations({
                 {
                   title: '',
                   align: 'right',
-                  cell: ({ id }) => (
-                    <Button variant="default" size="compact-sm" onClick={() => revoke.mutate(id)}>
-                      Take back
-                    </Button>
-                  ),
+                  cell: ({ id, email }) =>
+                    mayChange && (
+                      <Button
+                        variant="default"
+                        size="compact-sm"
+                        aria-label={`Take back the invitation of ${email}`}
+                        onClick={() => revoke.mutate(id)}
+                      >
+                        Take back
+                      </Button>
+                    ),
                 },
               ]}
             />
           )
         }
       </Loaded>
-      {isInviting && <InviteDialog path={path} areas={[area]} roles={roles} onClose={() => setInviting(false)} />}
+      {isInviting && (
+        <InviteDialog
+          path={path}
+          areas={[area]}
+          roles={roles}
+          {...(firstRole !== undefined && { firstRole })}
+          onClose={() => setInviting(false)}
+        />
+      )}
     </Panel>
   )
 }

@@ -56,7 +56,8 @@ BEGIN
 END $$;
 
 -- Why a person cannot get this role now; NULL: the change is possible. With the role, the address and the factors of the person
--- are worth the installation, so the console gives it only to those that have proved both.
+-- are worth the installation, so the console gives it only to those that have proved both. An operator who hands over the link of
+-- an invitation vouches for the address: without a mail server, nobody can prove one.
 CREATE OR REPLACE FUNCTION refuse_role(p_person uuid, p_role text) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -68,7 +69,7 @@ BEGIN
   IF v.installation_role = 'operator' AND v.disabled_at IS NULL AND count_operators() = 1 THEN RETURN 'last_operator'; END IF;
   IF p_role IS NULL THEN RETURN NULL; END IF;
   IF v.disabled_at IS NOT NULL THEN RETURN 'blocked'; END IF;
-  IF v.email_verified_at IS NULL THEN RETURN 'not_verified'; END IF;
+  IF v.email_verified_at IS NULL AND v.invited_role IS NULL THEN RETURN 'not_verified'; END IF;
   IF v.totp_secret IS NULL AND NOT EXISTS (SELECT FROM person_passkey WHERE person_id = p_person) THEN RETURN 'no_factor'; END IF;
   RETURN NULL;
 END $$;
@@ -83,7 +84,7 @@ DECLARE
 BEGIN
   UPDATE role_change SET state = 'applying', decided_by = p_by, decided_at = clock_timestamp() WHERE change_id = p_change RETURNING * INTO v;
   SELECT * INTO v_person FROM person WHERE person_id = v.person_id FOR NO KEY UPDATE;
-  UPDATE person SET installation_role = v.role WHERE person_id = v.person_id;
+  UPDATE person SET installation_role = v.role, invited_role = NULL WHERE person_id = v.person_id;
   DELETE FROM person_session WHERE person_id = v.person_id;
   UPDATE role_change SET state = 'done' WHERE change_id = p_change;
   PERFORM add_audit_entry(p_by, 'role.changed', v_person.email, NULL,

@@ -12,6 +12,9 @@ export interface EndedKeys {
 export const installationRoles = ['operator', 'auditor'] as const
 export type InstallationRole = (typeof installationRoles)[number]
 
+/** What an invitation makes of a person. */
+export type InvitedRole = MemberRole | InstallationRole
+
 /**
  * What a page of the console needs. `usage` reads reports, the balance and the models; `credits` the statement and
  * payments; `keys` and `alerts` read and change those; `people` reads and changes the members.

@@ -86,10 +86,10 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
         const { email, target, targetName, role, hasPassword } = await linkEntry.showInvite(
           parseInviteToken(await body(request)),
         )
-        const leadsTo =
-          'customerId' in target
-            ? { customer_email: targetName, hoster: null }
-            : { customer_email: null, hoster: { id: target.hosterId, name: targetName } }
+        const leadsTo = {
+          customer_email: 'customerId' in target ? targetName : null,
+          hoster: 'hosterId' in target ? { id: target.hosterId, name: targetName } : null,
+        }
         return { email, ...leadsTo, role, has_password: hasPassword }
       },
     }),

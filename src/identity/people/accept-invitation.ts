@@ -1,7 +1,7 @@
 import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import type { MemberRole } from '../../base/domain/member-role.ts'
-import { type ShownInvitation, useInviteLink } from './links.ts'
+import { isToInstallation, type ShownInvitation, useInviteLink } from './links.ts'
 import { setMember } from './persons.ts'
 import type { ProveAddress } from './prove-address.ts'
 
@@ -16,17 +16,28 @@ interface AcceptDeps {
 }
 
 /**
- * Makes the person of an invitation a member of its customer or hoster, and uses up its link. A mailed one proves the
- * address: store passwords, identities and sessions after it.
+ * Makes the person of an invitation a member of its customer or hoster, and uses up its link. One to the installation notes
+ * the role, which an operator gives by a change of roles. A mailed one proves the address: store passwords, identities and
+ * sessions after it.
  */
 export async function acceptInvitation(
   sql: Sql,
   { tokenHash, invitation, personId }: { tokenHash: Buffer; invitation: ShownInvitation; personId: string },
   { joinHoster, proveAddress, address, nowMs }: AcceptDeps,
 ): Promise<void> {
-  const { target, role, email, isMailed } = invitation
+  const { email, isMailed } = invitation
   await useInviteLink(sql, tokenHash)
   if (isMailed) await proveAddress(sql, personId, nowMs)
+  if (isToInstallation(invitation)) {
+    const { role } = invitation
+    await sql.query('UPDATE person SET invited_role = $2 WHERE person_id = $1 AND installation_role IS NULL', [
+      personId,
+      role,
+    ])
+    await noteAction(sql, { action: 'operator.joined', personId, subject: email, detail: { role }, address })
+    return
+  }
+  const { target, role } = invitation
   if ('customerId' in target) await setMember(sql, { ...target, personId, role })
   else await joinHoster(sql, { ...target, personId, role })
   await noteAction(sql, {

@@ -1,26 +1,26 @@
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
-import type { MemberRole } from '../../base/domain/member-role.ts'
+import type { InvitedRole, MemberRole } from '../../base/domain/member-role.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
-import { type InviteTarget, makeInviteLink, targetIds } from './links.ts'
+import { type InviteTarget, IS_TO_TARGET, type MemberTarget, makeInviteLink, type RoleAt, targetIds } from './links.ts'
 import { inviteMail } from './mail-texts.ts'
 import type { PeopleMail } from './people-mail.ts'
 
-export interface PendingInvite {
+export interface PendingInvite<Role extends InvitedRole = MemberRole> {
   readonly inviteId: string
   readonly email: string
-  readonly role: MemberRole
+  readonly role: Role
   readonly createdAt: Date
   readonly expiresAt: Date
   /** The e-mail address of the person who made it; null: the command line, or the person is gone. */
   readonly madeBy: string | null
 }
 
-export interface NewInvitation {
-  readonly target: InviteTarget
+export interface NewInvitation<Target extends InviteTarget = MemberTarget> {
+  readonly target: Target
   readonly email: string
-  readonly role: MemberRole
+  readonly role: RoleAt<Target>
   /** The person who invites; null: the command line. */
   readonly madeBy: { readonly personId: string; readonly name: string } | null
   /** Checks the invitation, first in its transaction, and returns the name of the target. */
@@ -29,8 +29,8 @@ export interface NewInvitation {
   readonly note: (sql: Sql) => Promise<void>
 }
 
-export interface MadeInvitation {
-  readonly invite: PendingInvite
+export interface MadeInvitation<Role extends InvitedRole = MemberRole> {
+  readonly invite: PendingInvite<Role>
   /** Whether the mail server took the link. */
   readonly isMailed: boolean
   /**
@@ -41,25 +41,25 @@ export interface MadeInvitation {
 }
 
 /**
- * Invitations to customers and hosters. All methods reject with ApiError `database_unavailable`, and with what they
+ * Invitations to customers, hosters and the installation. All methods reject with ApiError `database_unavailable`, and with what they
  * name.
  */
 export interface Invitations {
-  list(target: InviteTarget): Promise<PendingInvite[]>
+  list<Target extends InviteTarget>(target: Target): Promise<PendingInvite<RoleAt<Target>>[]>
   /** Invites an address, and takes back earlier invitations of it. */
-  send(invitation: NewInvitation): Promise<MadeInvitation>
+  send<Target extends InviteTarget>(invitation: NewInvitation<Target>): Promise<MadeInvitation<RoleAt<Target>>>
   /** @param note writes the audit log. Rejects with `not_found`. */
   revoke(
     target: InviteTarget,
     inviteId: string,
-    note: (sql: Sql, revoked: { email: string; role: MemberRole }) => Promise<void>,
+    note: (sql: Sql, revoked: { email: string; role: InvitedRole }) => Promise<void>,
   ): Promise<void>
 }
 
 export function createInvitations({ pool, clock, mail }: { pool: Pool; clock: Clock; mail: PeopleMail }): Invitations {
   return {
     list: target => listInvites(pool, target, clock.epochMs()).catch(refuseOutage),
-    async send({ target, email, role, madeBy, check, note }) {
+    async send<Target extends InviteTarget>({ target, email, role, madeBy, check, note }: NewInvitation<Target>) {
       const { invite, path, name } = await transaction(pool, async sql => {
         const name = await check(sql)
         const link = { ...target, email, role, madeBy: madeBy?.personId ?? null, isMailed: mail.canSend }
@@ -76,10 +76,9 @@ export function createInvitations({ pool, clock, mail }: { pool: Pool; clock: Cl
     },
     revoke: (target, inviteId, note) =>
       transaction(pool, async sql => {
-        const { rows } = await sql.query<{ email: string; role: MemberRole }>(
-          `DELETE FROM person_token WHERE token_id = $1 AND purpose = 'invite' AND (customer_id = $2 OR hoster_id = $3)
-           RETURNING email, role`,
-          [inviteId, ...targetIds(target)],
+        const { rows } = await sql.query<{ email: string; role: InvitedRole }>(
+          `DELETE FROM person_token WHERE token_id = $3 AND purpose = 'invite' AND ${IS_TO_TARGET} RETURNING email, role`,
+          [...targetIds(target), inviteId],
         )
         if (rows[0] === undefined) {
           throw new ApiError('not_found', { message: 'This invitation was used, taken back or never made.' })
@@ -124,12 +123,16 @@ export function requireNoNewOwner(
   })
 }
 
-async function listInvites(sql: Sql, target: InviteTarget, nowMs: number): Promise<PendingInvite[]> {
-  const { rows } = await sql.query<PendingInvite>(
+async function listInvites<Target extends InviteTarget>(
+  sql: Sql,
+  target: Target,
+  nowMs: number,
+): Promise<PendingInvite<RoleAt<Target>>[]> {
+  const { rows } = await sql.query<PendingInvite<RoleAt<Target>>>(
     `SELECT token_id AS "inviteId", t.email, t.role, t.created_at AS "createdAt", expires_at AS "expiresAt",
             p.email AS "madeBy"
        FROM person_token t LEFT JOIN person p ON p.person_id = t.made_by
-      WHERE (customer_id = $1 OR hoster_id = $2) AND purpose = 'invite' AND expires_at > $3 ORDER BY t.created_at DESC, token_id`,
+      WHERE ${IS_TO_TARGET} AND purpose = 'invite' AND expires_at > $3 ORDER BY t.created_at DESC, token_id`,
     [...targetIds(target), new Date(nowMs)],
   )
   return rows

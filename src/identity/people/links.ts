@@ -1,6 +1,6 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { HOUR_MS } from '../../base/domain/durations.ts'
-import type { MemberRole } from '../../base/domain/member-role.ts'
+import type { InstallationRole, InvitedRole, MemberRole } from '../../base/domain/member-role.ts'
 import { hashSecretToken, mintSecretToken } from './secret-token.ts'
 
 // A link works once. Its secret is the fragment of the address, which browsers do not send, so no log of a proxy has
@@ -20,12 +20,19 @@ export async function makeWelcomeLink(sql: Sql, personId: string, nowMs: number)
   return `/welcome#${token}`
 }
 
-/** What an invitation leads to. */
-export type InviteTarget = { readonly customerId: string } | { readonly hosterId: string }
+/** A customer or a hoster that a person joins, with rights in it. */
+export type MemberTarget = { readonly customerId: string } | { readonly hosterId: string }
+
+/** What an invitation leads to: a customer, a hoster, or the operators and auditors of the installation. */
+export type InviteTarget = MemberTarget | { readonly isInstallation: true }
+
+export type RoleAt<Target extends InviteTarget> = Target extends { readonly isInstallation: true }
+  ? InstallationRole
+  : MemberRole
 
 export type Invitation = InviteTarget & {
   readonly email: string
-  readonly role: MemberRole
+  readonly role: InvitedRole
   /** The member who invites; null: the command line. */
   readonly madeBy?: string | null
   /** Whether the link is mailed: then its use proves the address. */
@@ -33,14 +40,14 @@ export type Invitation = InviteTarget & {
 }
 
 /**
- * Makes the link with which a person joins a customer or a hoster, and takes back earlier invitations of that e-mail to
- * it. Returns its path.
+ * Makes the link with which a person joins a target, and takes back earlier invitations of that e-mail to it. Returns its
+ * path.
  */
 export async function makeInviteLink(sql: Sql, invitation: Invitation, nowMs: number): Promise<string> {
   const { email, role, madeBy = null, isMailed = false } = invitation
   const target = targetIds(invitation)
   await sql.query(
-    `DELETE FROM person_token WHERE purpose = 'invite' AND (customer_id = $1 OR hoster_id = $2) AND lower(email) = lower($3)`,
+    `DELETE FROM person_token WHERE purpose = 'invite' AND ${IS_TO_TARGET} AND lower(email) = lower($3)`,
     [...target, email],
   )
   const { token, hash } = mintSecretToken()
@@ -64,16 +71,21 @@ export async function takeBackInvitations(
   { personId, email }: { readonly personId: string; readonly email: string | null },
 ): Promise<void> {
   await sql.query(
-    `DELETE FROM person_token WHERE purpose = 'invite' AND (customer_id = $1 OR hoster_id = $2)
+    `DELETE FROM person_token WHERE purpose = 'invite' AND ${IS_TO_TARGET}
         AND (made_by = $3 OR lower(email) = lower($4))`,
     [...targetIds(target), personId, email],
   )
 }
 
-/** The ids of the customer and the hoster; one is null. */
+/** The ids of the customer and the hoster; one is null, or both for the installation. */
 export function targetIds(target: InviteTarget): [customerId: string | null, hosterId: string | null] {
-  return 'customerId' in target ? [target.customerId, null] : [null, target.hosterId]
+  if ('customerId' in target) return [target.customerId, null]
+  return [null, 'hosterId' in target ? target.hosterId : null]
 }
+
+/** SQL: whether an invitation leads to the target whose `targetIds` are $1 and $2. */
+export const IS_TO_TARGET = `(customer_id = $1 OR hoster_id = $2
+  OR ($1::uuid IS NULL AND $2::uuid IS NULL AND customer_id IS NULL AND hoster_id IS NULL))`
 
 export const MAILED_MS = { sign_up: 24 * HOUR_MS, reset: HOUR_MS, email: 24 * HOUR_MS } as const
 const MAILED_PATH = { sign_up: '/verify', reset: '/reset', email: '/confirm-email' } as const
@@ -149,13 +161,27 @@ export async function useWelcomeLink(sql: Sql, token: string, nowMs: number): Pr
 }
 
 /** An invitation as its link shows it. */
-export interface ShownInvitation {
-  readonly target: InviteTarget
-  /** The e-mail address of the customer, or the name of the hoster. */
+export type ShownInvitation = MemberInvitation | InstallationInvitation
+
+interface LinkedInvitation {
+  /** The e-mail address of the customer, or the name of the hoster; empty for the installation. */
   readonly targetName: string
   readonly email: string
-  readonly role: MemberRole
   readonly isMailed: boolean
+}
+
+interface MemberInvitation extends LinkedInvitation {
+  readonly target: MemberTarget
+  readonly role: MemberRole
+}
+
+interface InstallationInvitation extends LinkedInvitation {
+  readonly target: { readonly isInstallation: true }
+  readonly role: InstallationRole
+}
+
+export function isToInstallation(invitation: ShownInvitation): invitation is InstallationInvitation {
+  return 'isInstallation' in invitation.target
 }
 
 /**
@@ -163,14 +189,13 @@ export interface ShownInvitation {
  * and when the inviter may not invite any more.
  */
 export async function readInviteLink(sql: Sql, tokenHash: Buffer, nowMs: number): Promise<ShownInvitation | undefined> {
-  const { rows } = await sql.query<
-    Omit<ShownInvitation, 'target'> & ({ customerId: string; hosterId: null } | { customerId: null; hosterId: string })
-  >(
-    `SELECT t.customer_id AS "customerId", t.hoster_id AS "hosterId", coalesce(c.email, h.name) AS "targetName", t.email, t.role,
+  const { rows } = await sql.query<InvitationRow>(
+    `SELECT t.customer_id AS "customerId", t.hoster_id AS "hosterId", coalesce(c.email, h.name, '') AS "targetName", t.email, t.role,
             is_mailed AS "isMailed"
        FROM person_token t LEFT JOIN customer c ON c.customer_id = t.customer_id AND c.deleted_at IS NULL
        LEFT JOIN hoster h ON h.hoster_id = t.hoster_id AND h.state <> 'retired'
-      WHERE token_hash = $1 AND purpose = 'invite' AND expires_at > $2 AND (c.customer_id IS NOT NULL OR h.hoster_id IS NOT NULL)
+      WHERE token_hash = $1 AND purpose = 'invite' AND expires_at > $2
+        AND (c.customer_id IS NOT NULL OR h.hoster_id IS NOT NULL OR (t.customer_id IS NULL AND t.hoster_id IS NULL AND made_by IS NOT NULL))
         AND (made_by IS NULL OR EXISTS (SELECT FROM person p WHERE p.person_id = made_by AND p.disabled_at IS NULL AND (
           p.installation_role = 'operator'
           OR EXISTS (SELECT FROM membership m WHERE m.person_id = made_by AND m.customer_id = t.customer_id AND m.role = 'owner')
@@ -180,8 +205,20 @@ export async function readInviteLink(sql: Sql, tokenHash: Buffer, nowMs: number)
   )
   const [found] = rows
   if (found === undefined) return undefined
-  const { customerId, hosterId, ...shown } = found
-  return { ...shown, target: customerId === null ? { hosterId } : { customerId } }
+  const { customerId, hosterId, role, ...shown } = found
+  if (customerId === null && hosterId === null) {
+    return { ...shown, target: { isInstallation: true }, role: role as InstallationRole }
+  }
+  return { ...shown, target: customerId === null ? { hosterId: hosterId! } : { customerId }, role: role as MemberRole }
+}
+
+interface InvitationRow {
+  readonly customerId: string | null
+  readonly hosterId: string | null
+  readonly targetName: string
+  readonly email: string
+  readonly role: InvitedRole
+  readonly isMailed: boolean
 }
 
 export async function useInviteLink(sql: Sql, tokenHash: Buffer): Promise<void> {

@@ -146,7 +146,7 @@ export function createOperator(
     paymentService,
     payoutService,
     trust,
-    people: createOperatorPeople(deskPool),
+    people: createOperatorPeople(deskPool, invitations),
     prices: createOperatorPriceGroups({
       sql: reportSql(general),
       pool: deskPool,

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../../base/domain/caller.ts'
 import { ApiError } from '../../base/domain/errors.ts'
-import { type MemberRole, memberRoles } from '../../base/domain/member-role.ts'
+import { type InvitedRole, installationRoles, type MemberRole, memberRoles } from '../../base/domain/member-role.ts'
 import { type Nanos, usd } from '../../base/domain/money.ts'
 import { email, object } from './console-body.ts'
 import { limitReset, parseLimit, type RequestedLimit, spendLimit } from './key-request.ts'
@@ -86,16 +86,21 @@ export const inviteList = z.object({ object: z.literal('list'), data: z.array(in
 /** @public The console imports it. */
 export type InviteList = z.infer<typeof inviteList>
 
-export const madeInvite = invite
-  .extend({
-    is_mailed: z
-      .boolean()
-      .describe('False with a null `url`: the mail server did not take the mail. Invite the person again.'),
-    url: z.string().nullable().describe('The link, shown this once, if this server has no mail; otherwise null.'),
-  })
-  .meta({ id: 'MadeInvite' })
+const sending = {
+  is_mailed: z
+    .boolean()
+    .describe('False with a null `url`: the mail server did not take the mail. Invite the person again.'),
+  url: z.string().nullable().describe('The link, shown this once, if this server has no mail; otherwise null.'),
+}
+export const madeInvite = invite.extend(sending).meta({ id: 'MadeInvite' })
 /** @public The console imports it. */
 export type MadeInvite = z.infer<typeof madeInvite>
+
+const operatorInvite = invite.extend({ role: z.enum(installationRoles) }).meta({ id: 'OperatorInvite' })
+export const operatorInviteList = z.object({ object: z.literal('list'), data: z.array(operatorInvite) })
+/** @public The console imports it. */
+export type OperatorInviteList = z.infer<typeof operatorInviteList>
+export const madeOperatorInvite = operatorInvite.extend(sending).meta({ id: 'MadeOperatorInvite' })
 
 export const revokedInvite = z.object({ revoked: z.literal(true) })
 
@@ -109,8 +114,10 @@ const memberRequest = z.strictObject(
   object,
 )
 const inviteRequest = z.strictObject({ email, role: z.enum(memberRoles, roleText) }, object)
+const operatorRoleText = { error: `one of ${installationRoles.join(', ')}` }
+const operatorInviteRequest = z.strictObject({ email, role: z.enum(installationRoles, operatorRoleText) }, object)
 
-// Both throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`.
+// All throw ApiError `invalid_json`, `missing_parameter` or `invalid_value`.
 
 /** The fields that a body changes. `changedLimit` applies the two of the limit. */
 export interface RequestedMemberChange extends RequestedLimit {
@@ -144,6 +151,10 @@ export function parseKeysOfLeaver(query: unknown): 'revoke' | 'hand_over' {
 
 export function parseInvite(body: Buffer): { email: string; role: MemberRole } {
   return parseStrictBody(body, inviteRequest, 'an invitation')
+}
+
+export function parseOperatorInvite(body: Buffer): z.infer<typeof operatorInviteRequest> {
+  return parseStrictBody(body, operatorInviteRequest, 'an invitation')
 }
 
 /** @param personId the person who looks */
@@ -194,14 +205,14 @@ export function showMadeKey(key: {
   return { id, name, hint, scopes: [...scopes], created_at: createdAt.toISOString() }
 }
 
-export function showInvite(shown: {
+export function showInvite<Role extends InvitedRole>(shown: {
   readonly inviteId: string
   readonly email: string
-  readonly role: MemberRole
+  readonly role: Role
   readonly createdAt: Date
   readonly expiresAt: Date
   readonly madeBy: string | null
-}): InviteShown {
+}): Omit<InviteShown, 'role'> & { role: Role } {
   return {
     id: shown.inviteId,
     email: shown.email,

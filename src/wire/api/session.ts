@@ -52,9 +52,12 @@ export type SessionList = z.infer<typeof sessionList>
 export const invitationShown = z
   .object({
     email: z.string(),
-    customer_email: z.string().nullable().describe('Null: the invitation leads to a hoster.'),
+    customer_email: z
+      .string()
+      .nullable()
+      .describe('Null: the invitation leads to a hoster, or to the operators of the gateway.'),
     hoster: z.object({ id: z.string(), name: z.string() }).nullable(),
-    role: z.enum(memberRoles),
+    role: z.enum([...memberRoles, ...installationRoles]),
     has_password: z
       .boolean()
       .nullable()

@@ -75,7 +75,13 @@ export function OperatorSettings() {
                         <State state={origin === 'default' ? 'off' : 'ok'}>{origins[origin]}</State>
                       ),
                     },
-                    { title: 'Value', align: 'right', place: 'figure', cell: ({ value }) => value ?? '–' },
+                    {
+                      title: 'Value',
+                      align: 'right',
+                      place: 'figure',
+                      isLabelled: true,
+                      cell: ({ value }) => value ?? '–',
+                    },
                     {
                       title: '',
                       place: 'actions',

@@ -3,11 +3,12 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
 import type { PersonShown } from '#api/operator/people.ts'
 import { fromGateway } from '../../api/gateway-link.ts'
-import { operatorPeopleQuery, roleChangesQuery } from '../../api/operator-queries.ts'
+import { operatorInvitesQuery, operatorPeopleQuery, roleChangesQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { countText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Invitations } from '../../parts/Invitations.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
@@ -26,6 +27,7 @@ const roles = [
   { value: 'auditor', label: 'Auditor: reads' },
   { value: 'operator', label: 'Operator: everything' },
 ]
+const invitedRoles = roles.filter(({ value }) => value !== '')
 const roleText = (role: string | null) => role ?? 'no role'
 
 /** People of the installation: blocked or not, and the operators and auditors. */
@@ -42,16 +44,20 @@ export function People() {
       done: (_, { email }) => `${email} may sign in again.`,
     },
   )
-  const setRole = useWrite<{ id: string; role: string | null }, { state: string }>(
-    ({ id, role }) => ({ method: 'POST', path: `operator/people/${id}/role`, body: { role } }),
-    {
-      areas: ['operator-people', 'session'],
-      done: ({ state }) => (state === 'waiting' ? 'Another operator must approve this.' : 'The role is changed.'),
-    },
-  )
+  const setRole = useSetRole()
   return (
     <Page title="People">
       <RoleChanges />
+      <Joined />
+      <Invitations
+        path="operator/invites"
+        query={operatorInvitesQuery}
+        area="operator-people"
+        roles={invitedRoles}
+        firstRole="operator"
+        mayChange={mayOperate}
+        empty="No invitation is open. Invite the people who run this gateway with you, or who only read."
+      />
       <SearchFilters
         search={{ text, setText, description: 'E-mail address or name' }}
         choice={{
@@ -174,6 +180,62 @@ export function People() {
         </ReasonDialog>
       )}
     </Page>
+  )
+}
+
+function useSetRole() {
+  return useWrite<{ id: string; role: string | null }, { state: string }>(
+    ({ id, role }) => ({ method: 'POST', path: `operator/people/${id}/role`, body: { role } }),
+    {
+      areas: ['operator-people', 'session'],
+      done: ({ state }) => (state === 'waiting' ? 'Another operator must approve this.' : 'The role is changed.'),
+    },
+  )
+}
+
+/** People that came by an invitation of operators and do not have the role yet. */
+function Joined() {
+  const mayOperate = useMayOperate()
+  const people = useInfiniteQuery(operatorPeopleQuery({ show: 'invited' }))
+  const setRole = useSetRole()
+  const rows = people.data?.pages.flatMap(({ data }) => data) ?? []
+  if (rows.length === 0) return null
+  return (
+    <Panel title="Invited people without their role">
+      <p className={styles.hint}>
+        Check that it is the person you invited. The person needs a passkey or an authenticator app first.
+      </p>
+      <DataTable
+        label="Invited people without their role"
+        rows={rows}
+        keyOf={({ id }) => id}
+        columns={[
+          personColumn,
+          { title: 'Invited as', isLabelled: true, cell: ({ invited_role: role }) => roleText(role) },
+          {
+            title: 'Second factor',
+            isLabelled: true,
+            cell: ({ has_second_factor: has }) => <State state={has ? 'ok' : 'warn'}>{has ? 'yes' : 'not yet'}</State>,
+          },
+          {
+            title: '',
+            align: 'right',
+            place: 'actions',
+            cell: ({ id, email, invited_role: role, has_second_factor: has }) =>
+              mayOperate && (
+                <Button
+                  size="compact-sm"
+                  disabled={!has}
+                  loading={setRole.isPending}
+                  onClick={() => setRole.mutate({ id, role })}
+                >
+                  Give the role<span className="visually-hidden"> to {email}</span>
+                </Button>
+              ),
+          },
+        ]}
+      />
+    </Panel>
   )
 }
 

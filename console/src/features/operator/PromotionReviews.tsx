@@ -36,7 +36,13 @@ export function PromotionReviews({ reviews }: { reviews: readonly Review[] }) {
               </ul>
             ),
           },
-          { title: 'USD', align: 'right', place: 'figure', cell: ({ share_usd }) => chargeText(share_usd) },
+          {
+            title: 'USD',
+            align: 'right',
+            place: 'figure',
+            isLabelled: true,
+            cell: ({ share_usd }) => chargeText(share_usd),
+          },
           {
             title: '',
             align: 'right',

@@ -28,6 +28,7 @@ export function System() {
                   {
                     title: 'State',
                     place: 'figure',
+                    isLabelled: true,
                     cell: ({ state }) => <State state={checkStates[state]}>{state}</State>,
                   },
                   { title: 'Detail', cell: ({ detail }) => detail },

@@ -41,6 +41,7 @@ export function UnapprovedModels() {
           {
             title: 'Decision',
             place: 'figure',
+            isLabelled: true,
             cell: ({ model, state }) =>
               mayOperate && (
                 <span className={styles.buttons}>

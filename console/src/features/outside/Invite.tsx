@@ -15,7 +15,7 @@ import { useLinkSecret } from './use-link-secret.ts'
 
 interface Invitation {
   readonly email: string
-  /** Null: the invitation leads to a hoster. */
+  /** Null: the invitation leads to a hoster, or to the operators of the gateway. */
   readonly customer_email: string | null
   readonly hoster: { readonly id: string; readonly name: string } | null
   readonly role: string
@@ -49,11 +49,11 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
   const [password, setPassword] = useState('')
   const [code, setCode] = useState('')
   const [isCodeAsked, setCodeAsked] = useState(false)
-  const entry = useEntry('join', () =>
-    hoster === null
-      ? void navigate({ to: '/', replace: true })
-      : void navigate({ to: '/h/$hosterId', params: { hosterId: hoster.id }, replace: true }),
-  )
+  const isToInstallation = customer_email === null && hoster === null
+  const entry = useEntry('join', () => {
+    if (hoster !== null) void navigate({ to: '/h/$hosterId', params: { hosterId: hoster.id }, replace: true })
+    else void navigate({ to: isToInstallation ? '/account' : '/', replace: true })
+  })
   if (needsCode(entry.error) && !isCodeAsked) setCodeAsked(true)
   return (
     <form
@@ -63,17 +63,24 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
         entry.mutate({ token, password, ...(name.trim() !== '' && { name }), ...(isCodeAsked && { code }) })
       }}
     >
-      <p>
-        You join{' '}
-        {hoster === null ? (
-          <b>{customer_email}</b>
-        ) : (
-          <>
-            the hoster <b>{hoster.name}</b>
-          </>
-        )}{' '}
-        as {role}.
-      </p>
+      {isToInstallation ? (
+        <p>
+          You are to help run this gateway as {role}. After you have joined, add a passkey or an authenticator app to
+          your account. Then an operator gives you the role.
+        </p>
+      ) : (
+        <p>
+          You join{' '}
+          {hoster === null ? (
+            <b>{customer_email}</b>
+          ) : (
+            <>
+              the hoster <b>{hoster.name}</b>
+            </>
+          )}{' '}
+          as {role}.
+        </p>
+      )}
       <TextInput label="E-mail address" value={email} readOnly autoComplete="username" />
       {isKnown !== true && (
         <TextInput

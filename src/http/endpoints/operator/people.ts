@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import type { OperatorPeople } from '../../../operator/people.ts'
 import { keyOfCursor } from '../../../wire/api/cursor.ts'
 import { parseNothing } from '../../../wire/api/operator/customer-changes.ts'
@@ -11,6 +12,13 @@ import {
   roleChanges,
   roleResult,
 } from '../../../wire/api/operator/people.ts'
+import {
+  madeOperatorInvite,
+  operatorInviteList,
+  parseOperatorInvite,
+  revokedInvite,
+  showInvite,
+} from '../../../wire/api/people.ts'
 import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { actorOf, bodyOf, idOf, type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
@@ -19,7 +27,12 @@ import { actorOf, bodyOf, idOf, type OperatorEndpointDeps, operatorEndpoint } fr
  * People: blocked or not, and their roles on the installation. A change of a role needs a second operator where there
  * is one.
  */
-export function operatorPeopleEndpoints(deps: OperatorEndpointDeps & { readonly people: OperatorPeople }): Endpoint[] {
+export function operatorPeopleEndpoints(
+  deps: OperatorEndpointDeps & {
+    readonly people: OperatorPeople
+    readonly urlFor: (request: FastifyRequest, path: string) => string
+  },
+): Endpoint[] {
   const { people } = deps
   const decision = (verb: 'approve' | 'reject', summary: string) =>
     operatorEndpoint(
@@ -78,6 +91,43 @@ export function operatorPeopleEndpoints(deps: OperatorEndpointDeps & { readonly 
       async context => {
         const { role } = parseRole(await bodyOf(deps, context.request))
         return people.setRole(actorOf(deps, context), idOf(context.request, 'person_id', 'not_found'), role)
+      },
+    ),
+    operatorEndpoint(
+      'GET',
+      'invites',
+      { scope: 'read', summary: 'List open invitations of operators and auditors', schema: operatorInviteList },
+      async () => ({ object: 'list', data: (await people.invites()).map(showInvite) }),
+    ),
+    operatorEndpoint(
+      'POST',
+      'invites',
+      {
+        scope: null,
+        summary: 'Invite an operator or auditor',
+        schema: madeOperatorInvite,
+        needsConfirmation: true,
+      },
+      async context => {
+        const invitation = parseOperatorInvite(await bodyOf(deps, context.request))
+        const { name, email } = context.signedIn.person
+        const { invite, isMailed, path } = await people.invite(actorOf(deps, context), invitation, name || email)
+        const url = path === null ? null : deps.urlFor(context.request, path)
+        return { ...showInvite(invite), is_mailed: isMailed, url }
+      },
+    ),
+    operatorEndpoint(
+      'DELETE',
+      'invites/:invite_id',
+      {
+        scope: null,
+        summary: 'Take back an invitation of an operator or auditor',
+        schema: revokedInvite,
+        needsConfirmation: false,
+      },
+      async context => {
+        await people.revokeInvite(actorOf(deps, context), idOf(context.request, 'invite_id', 'not_found'))
+        return { revoked: true }
       },
     ),
     operatorEndpoint(

@@ -10,7 +10,7 @@ import { parseStrictBody } from '../strict-body.ts'
 
 const SEARCH_CHARACTERS_MAX = 254
 const searchText = `must be a text of at most ${SEARCH_CHARACTERS_MAX} characters`
-const shownPeople = ['all', 'blocked', 'roles'] as const
+const shownPeople = ['all', 'blocked', 'roles', 'invited'] as const
 
 /** The key of a cursor: the id of the last person of the page. */
 export const peopleCursor = /^[0-9a-f-]{36}$/
@@ -24,7 +24,9 @@ export const peopleQuery = z.object({
   show: z
     .enum(shownPeople, `must be one of ${shownPeople.join(', ')}`)
     .default('all')
-    .describe('`roles`: operators and auditors.'),
+    .describe(
+      '`roles`: operators and auditors. `invited`: people that were invited for a role and do not have it yet.',
+    ),
   limit: queryInteger({ max: 100, example: 50 }).default(50),
   cursor: cursorParameter(peopleCursor),
 })
@@ -37,6 +39,7 @@ const shownPerson = z.object({
   email: z.string(),
   name: z.string(),
   role: role.describe('The role on the installation.'),
+  invited_role: role.describe('The role that an operator has invited the person for, until a change gives one.'),
   is_you: z.boolean(),
   is_blocked: z.boolean(),
   is_verified: z.boolean().describe('Whether the person has proved the e-mail address.'),
