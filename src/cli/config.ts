@@ -7,7 +7,7 @@ import type { Sql } from '../base/db/pool.ts'
 import { providerSecrets } from '../base/domain/provider-secrets.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { systemErrorText } from '../base/runtime/error-message.ts'
-import type { JsonObject } from '../base/runtime/json-object.ts'
+import { isJsonObject, type JsonObject } from '../base/runtime/json-object.ts'
 import {
   type Difference,
   differencesOf,
@@ -18,12 +18,21 @@ import {
   type Provider,
   writeProvider,
 } from '../market/supply/providers/providers.ts'
+import { listPriceGroups } from '../money/accounts/price-groups.ts'
 import { readSettingsVersion, writeSettingsVersion } from '../operator/settings-versions.ts'
 import { type Config, ConfigError } from '../start/config/config.ts'
 import { managedValues, merged, withManaged } from '../start/config/managed-settings.ts'
 import { type DeclaredProvider, readEndpoint, readManagedFile } from '../start/config/read-endpoint.ts'
+import { type DeclaredPriceGroup, readDeclaredPriceGroups } from '../wire/api/operator/price-groups.ts'
 import { textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
+import {
+  type AppliedPriceGroup,
+  applyPriceGroups,
+  fileEntry,
+  lockPriceGroups,
+  priceGroupsYaml,
+} from './config-price-groups.ts'
 import { Failure, UsageError } from './failure.ts'
 import type { Json } from './output.ts'
 import { requireMasterKey } from './require-master-key.ts'
@@ -37,26 +46,31 @@ export function configCommands(): Command {
 }
 
 function exportConfig(): Command {
-  return createCommand('export', 'Print the managed settings and providers as YAML, without keys', [
+  return createCommand('export', 'Print the managed settings, providers and price groups as YAML, without keys', [
     'config export > providers.yaml',
     'config export --json',
   ]).action(async options => {
     const session = createSession(options)
-    const { settings, providers, keys } = await withDatabase(session, async pool => {
+    const { settings, providers, keys, groups } = await withDatabase(session, async pool => {
       const providers = await listProviders(pool)
       const masterKey = await requireMasterKey(session, pool)
       const { settings } = await readSettingsVersion(pool)
       return {
         settings,
         providers,
+        groups: await listPriceGroups(pool),
         keys: providers.map(provider => Object.keys(openProviderSecrets(masterKey, provider))),
       }
     })
     const endpoints = providers.map(({ settings }) => settings)
     const text = Object.keys(settings).length === 0 ? '' : escaped(stringify(settings, { lineWidth: 0 }))
     session.output.result(
-      { ...(settings as Json & object), endpoints: endpoints as unknown as Json },
-      text + yamlOf(providers, keys),
+      {
+        ...(settings as Json & object),
+        endpoints: endpoints as unknown as Json,
+        price_groups: groups.map(fileEntry) as unknown as Json,
+      },
+      text + escaped(priceGroupsYaml(groups)) + yamlOf(providers, keys),
     )
   })
 }
@@ -77,26 +91,34 @@ function yamlOf(providers: readonly Provider[], keys: readonly (readonly string[
 const escaped = (yaml: string) => yaml.replaceAll('${', () => '$${')
 
 function applyConfig(): Command {
-  return createCommand('apply', 'Change managed settings and providers as a YAML file says', [
+  return createCommand('apply', 'Change managed settings, providers and price groups as a YAML file says', [
     'config apply providers.yaml --dry-run',
     'config apply providers.yaml --prune --reason "New prices"',
   ])
     .argument('<file>', 'YAML as in switchyard.yaml; - reads stdin')
     .option('--dry-run', 'show what would change, and change nothing')
-    .option('--prune', 'also remove managed settings and providers that the file has not')
+    .option(
+      '--prune',
+      'also remove managed settings and providers that the file has not, and price groups if it has price_groups',
+    )
     .option('--reason <text>', 'for the audit log; default: Applied from a file.', textArgument)
     .action(async (file: string, { dryRun = false, prune = false, reason = 'Applied from a file.', ...options }) => {
       const session = createSession(options)
       const [text, where] = [readText(file), file === '-' ? 'stdin' : file]
       const managed = readManagedFile(text, where)
+      const declaredGroups = readGroups(managed.priceGroups)
       const inFile = new Set(session.config.endpoints.map(({ name }) => name))
-      const { settings, changes } = await withDatabase(session, async pool => {
+      const { settings, changes, groups } = await withDatabase(session, async pool => {
         const masterKey = await requireMasterKey(session, pool)
         return transactionOrDryRun(pool, dryRun, async sql => {
+          if (declaredGroups !== undefined) await lockPriceGroups(sql)
           const applied = await applySettings(sql, session.config, { declared: managed.settings, reason, prune })
           const changes = await apply(sql, { declared: managed.providers, masterKey, reason, prune })
           await noteSettings(sql, applied, reason)
-          return { settings: applied, changes }
+          if (declaredGroups === undefined) return { settings: applied, changes, groups: [] }
+          const knownTiers = tiersWith(session.config, (await readSettingsVersion(sql)).settings)
+          const groups = await applyPriceGroups(sql, { declared: declaredGroups, knownTiers, reason, prune })
+          return { settings: applied, changes, groups }
         })
       })
       const inLocalFile = managedValues(session.config.written)
@@ -108,11 +130,35 @@ function applyConfig(): Command {
       for (const { name } of changes)
         if (inFile.has(name)) session.output.note(`${name}: switchyard.yaml declares it too, and that counts.`)
       session.output.result(
-        { dry_run: dryRun, settings: settings as unknown as Json, providers: changes as unknown as Json },
-        [...settingsText(settings), ...changes.map(changeText)].join('\n') ||
+        {
+          dry_run: dryRun,
+          settings: settings as unknown as Json,
+          providers: changes as unknown as Json,
+          price_groups: groups as unknown as Json,
+        },
+        [...settingsText(settings), ...changes.map(changeText), ...groups.map(groupText)].join('\n') ||
           'The file has nothing that can be managed.',
       )
     })
+}
+
+/** Undefined: the file says nothing about price groups. Throws Failure. */
+function readGroups(written: unknown): readonly DeclaredPriceGroup[] | undefined {
+  if (written === undefined) return undefined
+  const read = readDeclaredPriceGroups(written)
+  if ('problem' in read) throw new Failure(read.problem)
+  return read.groups
+}
+
+/** The account tiers of switchyard.yaml and of what is managed. */
+function tiersWith({ accountTiers }: Config, settings: JsonObject): string[] {
+  const managed = settings.account_tiers
+  return [...Object.keys(accountTiers), ...(isJsonObject(managed) ? Object.keys(managed) : [])]
+}
+
+function groupText({ name, change, version, differences }: AppliedPriceGroup): string {
+  const lines = change === 'changed' ? differences.map(differenceText) : []
+  return [`price group ${name}: ${change}${change === 'unchanged' ? '' : `, version ${version}`}`, ...lines].join('\n')
 }
 
 function readText(file: string): string {

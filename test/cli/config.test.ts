@@ -1,8 +1,15 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import fc from 'fast-check'
 import { afterAll, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { transaction } from '../../src/base/db/pool.ts'
+import { commandLine } from '../../src/base/domain/acting.ts'
+import { ApiError } from '../../src/base/domain/errors.ts'
+import { assignToTier, changePriceGroup } from '../../src/money/accounts/change-price-group.ts'
+import { listPriceGroups } from '../../src/money/accounts/price-groups.ts'
+import { rounds } from '../harness/rounds.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { databaseUrl, runInProcess } from './run-cli.ts'
 
@@ -135,4 +142,107 @@ test('settings are exported and applied with the providers, and a round trip cha
     "SELECT detail->>'reason' AS reason FROM audit_entry WHERE action = 'settings.changed' ORDER BY entry_id",
   )
   expect(rows).toEqual([{ reason: 'moved' }, { reason: 'Applied from a file.' }])
+})
+
+/** The export writes it so that no variable of the environment is read. */
+const VARIABLE = ['$', '{HOME}'].join('')
+const tierNames = ['free', 'standard', 'scale'] as const
+const rule = fc.oneof(
+  fc.record({ percent: fc.integer({ min: -99, max: 300 }).map(String) }),
+  fc.record({
+    price_per_million_usd: fc.record({
+      input: fc.integer({ min: 0, max: 900 }).map(cents => (cents / 100).toFixed(2)),
+      output: fc.integer({ min: 0, max: 900 }).map(cents => (cents / 100).toFixed(2)),
+    }),
+  }),
+)
+const name = fc.constantFrom('partners', 'friends', 'schools')
+const priceChange = fc.oneof(
+  fc.record({
+    kind: fc.constant('write' as const),
+    ...{ name, percent: fc.integer({ min: -9_999, max: 9_999 }).map(bps => (bps / 100).toFixed(2)) },
+    models: fc.dictionary(fc.constantFrom('acme-7b', 'a/b:c', VARIABLE), rule, { maxKeys: 3 }),
+  }),
+  fc.record({ kind: fc.constant('remove' as const), name }),
+  fc.record({
+    kind: fc.constant('tier' as const),
+    tier: fc.constantFrom(...tierNames),
+    name: fc.option(name),
+  }),
+)
+type PriceChange = typeof priceChange extends fc.Arbitrary<infer Change> ? Change : never
+
+/** Makes changes as operators do. Those that are refused change nothing. */
+async function change(history: readonly PriceChange[]): Promise<void> {
+  for (const each of history) {
+    await transaction(database.pool, async sql => {
+      const order = { name: each.name!, reason: 'random', version: undefined }
+      if (each.kind === 'write') {
+        await changePriceGroup(sql, commandLine, { ...order, rules: { percent: each.percent, models: each.models } })
+      } else if (each.kind === 'remove') await changePriceGroup(sql, commandLine, { ...order, rules: null })
+      else await assignToTier(sql, commandLine, { tier: each.tier, name: each.name, reason: 'random' })
+    }).catch((error: unknown) => expect(error).toBeInstanceOf(ApiError))
+  }
+}
+
+const state = async () =>
+  (await listPriceGroups(database.pool)).map(group => ({ name: group.name, rules: group.rules, tiers: group.tiers }))
+
+test('whatever price groups there are, the export, the file and the database agree after it is applied', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(priceChange, { minLength: 1, maxLength: 12 }),
+      fc.array(priceChange, { maxLength: 12 }),
+      async (history, later) => {
+        await change(history)
+        const before = await state()
+        const exported = (await run('config', 'export')).stdout
+        const written = (parse(exported) as { price_groups?: unknown }).price_groups ?? []
+        expect(written).toEqual(
+          before.map(({ name, rules, tiers }) =>
+            JSON.parse(JSON.stringify({ name, ...rules, tiers }).replaceAll('${', () => '$${')),
+          ),
+        )
+        // Without a group, the file says nothing about them.
+        write(before.length === 0 ? `${exported}price_groups: []\n` : exported)
+        const apply = async () => {
+          const { code, stdout, stderr } = await run('config', 'apply', 'providers.yaml', '--prune', '--json')
+          expect(code, stderr).toBe(0)
+          const { price_groups: groups } = JSON.parse(stdout) as { price_groups: { name: string; change: string }[] }
+          return groups.map(({ change }) => change)
+        }
+        expect(await apply()).toEqual(before.map(() => 'unchanged'))
+        await change(later)
+        await apply()
+        expect(await state()).toEqual(before)
+        expect((await run('config', 'export')).stdout).toBe(exported)
+      },
+    ),
+    { numRuns: rounds(15) },
+  )
+})
+
+test('a file with a wrong price group, an unknown tier or none at all leaves the price groups', async () => {
+  await change([{ kind: 'write', name: 'partners', percent: '-10', models: {} }])
+  const before = await state()
+  for (const [yaml, text] of [
+    ['price_groups: [{ name: partners, percent: -100 }]', /price_groups\[0\].percent must be a percentage/],
+    ['price_groups: [{ name: partners, tiers: [gold] }]', /there is no account tier "gold"/],
+    ['price_groups: [{ name: a, tiers: [free] }, { name: b, tiers: [free] }]', /"free" has two groups/],
+    ['price_groups: [{ name: a }, { name: a }]', /each name once/],
+  ] as const) {
+    write(yaml)
+    const { code, stderr } = await run('config', 'apply', 'providers.yaml')
+    expect([code, stderr]).toEqual([1, expect.stringMatching(text)])
+  }
+  write('endpoints: []')
+  expect((await run('config', 'apply', 'providers.yaml', '--prune')).code).toBe(0)
+  expect(await state()).toEqual(before)
+  // Numbers are their text, and what a file does not name stays without --prune.
+  write('price_groups: [{ name: friends, percent: 2.50, models: { m: { percent: -5 } }, tiers: [scale, free] }]')
+  expect((await run('config', 'apply', 'providers.yaml')).code).toBe(0)
+  expect(await state()).toEqual([
+    { name: 'friends', rules: { percent: '2.50', models: { m: { percent: '-5' } } }, tiers: ['free', 'scale'] },
+    ...before,
+  ])
 })

@@ -43,7 +43,12 @@ export interface DeclaredProvider {
 /** What a YAML file says of what operators manage. */
 export interface ManagedFile extends ReturnType<typeof managedPartOf> {
   readonly providers: readonly DeclaredProvider[]
+  /** As it is written. Undefined: the file says nothing about price groups. */
+  readonly priceGroups: unknown
 }
+
+/** Only `config apply` reads it: switchyard.yaml has no prices of customers. */
+const PRICE_GROUPS = 'price_groups'
 
 /**
  * Reads what operators manage from a YAML file, with `${NAME}` from the environment. Throws ConfigError with every problem and its
@@ -52,11 +57,13 @@ export interface ManagedFile extends ReturnType<typeof managedPartOf> {
 export function readManagedFile(text: string, where: string, given: Environment = process.env): ManagedFile {
   const problems: ConfigProblem[] = []
   const env = withSecretSources(given, variablesIn(text), problems)
-  readSettings(text, where, env, problems)
+  readSettings(text, where, env, problems, [PRICE_GROUPS])
   if (problems.length > 0) throw new ConfigError(problems)
-  const written = withPlainNumbers(readYaml(text, where, env).value ?? {}) as JsonObject
+  const { [PRICE_GROUPS]: priceGroups, ...written } = withPlainNumbers(
+    readYaml(text, where, env).value ?? {},
+  ) as JsonObject
   const providers = declaredProviders(written).map(each => ({ ...each, secrets: withKeyFile(each.secrets) }))
-  return { ...managedPartOf(written), providers }
+  return { ...managedPartOf(written), providers, priceGroups }
 }
 
 /** Returns the `endpoints` of a configuration that is valid. */

@@ -11,15 +11,19 @@ import { type FileSettings, fileSchema } from './schema.ts'
  * and adds to `problems` in the order of the file.
  *
  * @param where the path of the file
+ * @param notRead keys that are no settings, and that the caller reads
  */
 export function readSettings(
   text: string,
   where: string,
   env: Readonly<Record<string, string | undefined>>,
   problems: ConfigProblem[],
+  notRead: readonly string[] = [],
 ): FileSettings | undefined {
   const file = readYaml(text, where, env)
-  const written = file.value ?? {}
+  const written = isJsonObject(file.value)
+    ? Object.fromEntries(Object.entries(file.value).filter(([key]) => !notRead.includes(key)))
+    : (file.value ?? {})
   const parsed = fileSchema.safeParse(written)
   const placed = [
     ...(parsed.error?.issues ?? []).flatMap(issue => problemsOf(issue, written)),

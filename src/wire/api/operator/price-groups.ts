@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { inputKinds, outputKinds, parsePricePerMillion, parseUsd } from '../../../base/domain/money.ts'
 import { parsePercent } from '../../../base/domain/price-group.ts'
+import { isJsonObject } from '../../../base/runtime/json-object.ts'
+import { keyPath } from '../../../base/runtime/key-path.ts'
 import { reason } from '../hosters.ts'
 import { priceGroup } from '../price-fields.ts'
 import { parseStrictBody } from '../strict-body.ts'
@@ -85,6 +87,37 @@ const newGroup = z.strictObject({ name, percent, models, reason })
 const changedGroup = z.strictObject({ percent, models, reason, version })
 const removedGroup = z.strictObject({ reason, version })
 const assignment = z.strictObject({ price_group: name.nullable(), reason })
+
+const declaredGroup = z.strictObject({
+  name,
+  percent: percent.default('0'),
+  models: models.default({}),
+  tiers: z.array(z.string()).default([]),
+})
+const declaredGroups = z
+  .array(declaredGroup)
+  .refine(groups => new Set(groups.map(each => each.name)).size === groups.length, {
+    error: 'must have each name once',
+  })
+/** A price group of a file for `config apply`, with the account tiers that have it. */
+export type DeclaredPriceGroup = z.infer<typeof declaredGroup>
+
+/** Reads `price_groups` of a file. Numbers count as their decimal text. Returns the groups, or what is wrong. */
+export function readDeclaredPriceGroups(
+  written: unknown,
+): { readonly groups: readonly DeclaredPriceGroup[] } | { readonly problem: string } {
+  const parsed = declaredGroups.safeParse(withDecimalTexts(written))
+  if (parsed.success) return { groups: parsed.data.map(group => ({ ...group, tiers: group.tiers.toSorted() })) }
+  const [issue] = parsed.error.issues
+  return { problem: `${keyPath(issue?.path ?? [], 'price_groups')} ${issue?.message}.` }
+}
+
+function withDecimalTexts(value: unknown): unknown {
+  if (typeof value === 'number') return String(value)
+  if (Array.isArray(value)) return value.map(withDecimalTexts)
+  if (!isJsonObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withDecimalTexts(inner)]))
+}
 
 export const parseNewPriceGroup = (body: Buffer) => parseStrictBody(body, newGroup, 'a price group')
 export const parsePriceGroupChange = (body: Buffer) => parseStrictBody(body, changedGroup, 'a change of a price group')
