@@ -1,0 +1,189 @@
+import type { Page } from 'playwright-core'
+import { afterEach, expect, test } from 'vitest'
+import { testOffer } from '../../harness/app.ts'
+import { makeOperator } from '../../harness/browser-client.ts'
+import { axeFindings, settled, useChromium, type WatchedPage } from '../../harness/chromium.ts'
+import { answer, status } from '../../harness/scripted-upstream.ts'
+import { openSignedIn } from '../../harness/signed-in-page.ts'
+import { useTestApp, useUpstream } from '../../harness/use-test-app.ts'
+
+// The operator's pages Prices, Requests and People, and tables that sort, in a real browser.
+
+const upstream = useUpstream()
+const app = useTestApp(() => ({ offers: [testOffer(upstream.baseUrl)], timeouts: { serverReportIntervalMs: 20 } }))
+const chromium = useChromium()
+const open: WatchedPage[] = []
+
+afterEach(async () => {
+  const complaints = open.flatMap(watched => watched.complaints)
+  await Promise.all(open.splice(0).map(({ context }) => context.close()))
+  expect(complaints.filter(text => !/status of 4\d\d/.test(text))).toEqual([])
+})
+
+async function operatorPage(width = 1280): Promise<Page> {
+  const { customerId } = await app.customer()
+  const watched = await openSignedIn(chromium.browser, app, customerId, { width })
+  open.push(watched)
+  await makeOperator(app, watched.email)
+  return watched.page
+}
+
+const click = (page: Page, name: string | RegExp) => page.getByRole('button', { name }).click()
+const rowsOf = (page: Page, table: string) => page.getByRole('table', { name: table }).getByRole('row')
+
+test('a price group is added, changed, given to a tier and a customer, and charged', async () => {
+  const customer = await app.customer({ key: { name: 'laptop' } })
+  const page = await operatorPage()
+  await page.goto('/operator/prices')
+  await page.getByText('All customers pay the list prices.').waitFor()
+  await click(page, 'Add a price group')
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Name').fill('partners')
+  await dialog.getByLabel('Percent').fill('-10')
+  await dialog.getByLabel('Models with a rule').fill('test-model = half')
+  await dialog.getByText('This is no rule: test-model = half').waitFor()
+  await dialog.getByLabel('Models with a rule').fill('test-model = -50 %')
+  await dialog.getByLabel('Reason').fill('Contract of 2026')
+  expect(await axeFindings(page)).toEqual([])
+  await click(page, 'Save')
+  await expect
+    .poll(() => rowsOf(page, 'Price groups').nth(1).textContent())
+    .toMatch(/partners, version 1-10 %test-model = -50 %0/)
+  await click(page, 'Add a price group')
+  await dialog.getByLabel('Name').fill('schools')
+  await dialog.getByLabel('Percent').fill('-30')
+  await dialog.getByLabel('Reason').fill('They teach')
+  await click(page, 'Save')
+
+  const first = () => rowsOf(page, 'Price groups').nth(1).textContent()
+  await expect.poll(() => rowsOf(page, 'Price groups').count()).toBe(3)
+  await click(page, 'Percent')
+  await expect.poll(first).toMatch(/^partners/)
+  await click(page, 'Percent')
+  await expect.poll(first).toMatch(/^schools/)
+  const sorted = page.getByRole('columnheader', { name: 'Percent' })
+  expect(await sorted.getAttribute('aria-sort')).toBe('ascending')
+  await click(page, 'Percent')
+  await expect.poll(first).toMatch(/^partners/)
+  expect(await sorted.getAttribute('aria-sort')).toBe('none')
+
+  await click(page, 'Change standard')
+  await dialog
+    .getByRole('combobox', { name: 'Price group' })
+    .or(dialog.getByRole('textbox', { name: 'Price group' }))
+    .click()
+  await page.getByRole('option', { name: 'schools' }).click()
+  await dialog.getByLabel('Reason').fill('All of them are schools')
+  await click(page, 'Save')
+  await expect
+    .poll(() => rowsOf(page, 'Account tiers').filter({ hasText: 'standard' }).textContent())
+    .toContain('schools')
+
+  await page.goto(`/operator/customers/${customer.customerId}`)
+  await click(page, 'Change prices')
+  await dialog
+    .getByRole('combobox', { name: 'Price group' })
+    .or(dialog.getByRole('textbox', { name: 'Price group' }))
+    .click()
+  await page.getByRole('option', { name: 'partners' }).click()
+  await dialog.getByLabel('Reason').fill('They signed')
+  await click(page, 'Save')
+  await page.getByRole('region', { name: 'Prices' }).getByText('partners').waitFor()
+
+  await app.app.noticeChanges()
+  upstream.always(answer())
+  const body = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 10 }
+  expect((await app.chat(customer, body)).status).toBe(200)
+  const [row] = await app.settled(customer, 1)
+  await page.goto(`/c/${customer.customerId}/activity/${row!.request_id}`)
+  await page
+    .getByRole('dialog', { name: 'Receipt' })
+    .getByText(/partners, version 1/)
+    .waitFor()
+
+  await page.goto('/operator/prices')
+  await click(page, 'Remove partners')
+  await dialog.getByLabel('Reason').fill('the contract ended')
+  await dialog.getByRole('button', { name: 'Remove' }).click()
+  await dialog.getByText('Customers or tiers have the price group "partners".').waitFor()
+})
+
+test.each([1280, 360])('requests of all customers are found by what a server said, at %i px', async width => {
+  const customer = await app.customer({ key: { name: `key ${width}` } })
+  const body = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 10 }
+  upstream.always(answer())
+  await (await app.chat(customer, body)).arrayBuffer()
+  upstream.always(status(500, { error: { message: `card ${width} is out of memory` } }))
+  await (await app.chat(customer, body)).arrayBuffer()
+  await app.settled(customer, 2)
+  const page = await operatorPage(width)
+  await page.goto('/operator/requests')
+  await settled(page)
+  const requests = () => rowsOf(page, 'Requests').count()
+  expect(await requests()).toBeGreaterThan(2)
+  const search = async () => {
+    await page.getByLabel('Text of the error').fill(`CARD ${width} is out`)
+    await page.keyboard.press('Enter')
+    await page.getByText('The texts of errors are kept for 7 days').waitFor()
+    await settled(page)
+    return (await requests()) - 1
+  }
+  // The node writes the texts with its next report.
+  await expect
+    .poll(async () => {
+      await page.reload()
+      await settled(page)
+      return search()
+    })
+    .toBe(1)
+  const found = rowsOf(page, 'Requests').nth(1)
+  expect(await found.textContent()).toMatch(
+    new RegExp(`no server.*error of the server.*card ${width} is out of memory`),
+  )
+  expect(await axeFindings(page)).toEqual([])
+  await found.getByRole('link').first().click()
+  await page.getByRole('dialog', { name: 'Receipt' }).waitFor()
+  await page.goBack()
+  await page.getByLabel('Text of the error').fill('nobody said this')
+  await page.keyboard.press('Enter')
+  await page.getByText('No such request.').waitFor()
+})
+
+test('a second operator joins by a link, adds an app, and gets the role by a click', async () => {
+  // With another operator, the change would wait for that one.
+  await app.database.pool.query('UPDATE person SET installation_role = NULL')
+  const page = await operatorPage()
+  await page.goto('/operator/people')
+  await click(page, 'Invite a person')
+  await page.getByRole('dialog').getByLabel('E-mail address').fill('bob@example.com')
+  await page.getByRole('dialog').getByRole('button', { name: 'Invite' }).click()
+  const link = (await page.getByText(/\/invite#/).textContent())!.trim()
+  await click(page, 'Done')
+  await page.getByRole('table', { name: 'Invitations' }).getByText('bob@example.com').waitFor()
+
+  const context = await chromium.browser.newContext({ baseURL: app.url })
+  const bob = await context.newPage()
+  await bob.goto(new URL(link).pathname + new URL(link).hash)
+  await bob.getByText('You are to help run this gateway as operator.').waitFor()
+  await bob.getByLabel('Your name').fill('Bob')
+  await bob.getByLabel('Password').first().fill('four words that nobody guesses')
+  await bob.getByRole('button', { name: 'Join' }).click()
+  await bob.waitForURL('**/account')
+  await context.close()
+
+  await page.reload()
+  const waiting = page.getByRole('table', { name: 'Invited people without their role' })
+  await waiting.getByText('not yet').waitFor()
+  expect(await waiting.getByRole('button', { name: /^Give the role/ }).isDisabled()).toBe(true)
+  await app.database.pool.query("UPDATE person SET totp_secret = '\\x00' WHERE email = 'bob@example.com'")
+  await page.reload()
+  await waiting.getByRole('button', { name: /^Give the role/ }).click()
+  const role = async () => {
+    const { rows } = await app.database.pool.query<{ role: string | null }>(
+      "SELECT installation_role AS role FROM person WHERE email = 'bob@example.com'",
+    )
+    return rows[0]?.role
+  }
+  await expect.poll(role).toBe('operator')
+  await waiting.waitFor({ state: 'detached' })
+})
