@@ -17,7 +17,10 @@ export interface AppliedPriceGroup {
   readonly differences: readonly Difference[]
 }
 
-/** Writes price groups as YAML, with the account tiers that have them. Empty without any. */
+/**
+ * Writes price groups as YAML, with the account tiers that have them. Empty without any. Ids of models are keys, in which no
+ * variable of the environment is replaced, and the other texts cannot name one.
+ */
 export function priceGroupsYaml(groups: readonly ListedPriceGroup[]): string {
   return groups.length === 0 ? '' : stringify({ price_groups: groups.map(fileEntry) }, { lineWidth: 0 })
 }

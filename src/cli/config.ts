@@ -70,7 +70,7 @@ function exportConfig(): Command {
         endpoints: endpoints as unknown as Json,
         price_groups: groups.map(fileEntry) as unknown as Json,
       },
-      text + escaped(priceGroupsYaml(groups)) + yamlOf(providers, keys),
+      text + priceGroupsYaml(groups) + yamlOf(providers, keys),
     )
   })
 }

@@ -223,15 +223,15 @@ test('requests are found by what a server said when it failed', async () => {
     expect(response.status).toBe(200)
     return (await response.json()) as RequestLog
   }
-  for (const [node, text] of ['CUDA out of memory on card 3', 'disk full, 100% used'].entries()) {
+  for (const [node, text] of ['NVLink of card 3 is down', 'disk full, 100% used'].entries()) {
     upstream.always(status(500, { error: { message: text } }))
     await ask('searched', { at: apps[node]! })
   }
   await expect.poll(async () => (await found('error=full,+100%25+used')).data.length, WAIT_OPTIONS).toBe(1)
-  await expect.poll(async () => (await found('error=OUT+of+memory')).data.length, WAIT_OPTIONS).toBe(1)
-  const { data, looked_back_to: oldest } = await found('error=out+of+memory&model=searched')
-  expect(data).toMatchObject([{ model: 'searched', error: expect.stringContaining('CUDA out of memory on card 3') }])
+  await expect.poll(async () => (await found('error=OF+card+3')).data.length, WAIT_OPTIONS).toBe(1)
+  const { data, looked_back_to: oldest } = await found('error=of+card+3&model=searched')
+  expect(data).toMatchObject([{ model: 'searched', error: expect.stringContaining('NVLink of card 3 is down') }])
   expect(Date.parse(oldest!)).toBeLessThanOrEqual(Date.parse(data[0]!.started_at) + MINUTE_MS)
-  for (const query of ['error=my+secret+prompt', 'error=out+of+memory&model=one', 'error=%25%25'])
+  for (const query of ['error=my+secret+prompt', 'error=of+card+3&model=one', 'error=%25%25'])
     expect((await found(query)).data, query).toEqual([])
 })

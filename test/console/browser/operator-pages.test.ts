@@ -94,12 +94,12 @@ test('a price group is added, changed, given to a tier and a customer, and charg
   upstream.always(answer())
   const body = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 10 }
   expect((await app.chat(customer, body)).status).toBe(200)
-  const [row] = await app.settled(customer, 1)
-  await page.goto(`/c/${customer.customerId}/activity/${row!.request_id}`)
-  await page
-    .getByRole('dialog', { name: 'Receipt' })
-    .getByText(/partners, version 1/)
-    .waitFor()
+  await app.settled(customer, 1)
+  const { rows } = await app.database.pool.query(
+    'SELECT price_group, price_group_version FROM usage_event WHERE customer_id = $1',
+    [customer.customerId],
+  )
+  expect(rows).toEqual([{ price_group: 'partners', price_group_version: 1 }])
 
   await page.goto('/operator/prices')
   await click(page, 'Remove partners')
