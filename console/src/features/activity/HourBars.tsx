@@ -1,11 +1,19 @@
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
+import { lazy, Suspense } from 'react'
 import type { TokenUsageReport } from '#api/reports.ts'
+import { fromGateway } from '../../api/gateway-link.ts'
 import { tokensQuery } from '../../api/queries.ts'
-import { StackedBars } from '../../charts/StackedBars.tsx'
 import { compactCount } from '../../format/number-text.ts'
 import { Panel } from '../../parts/Panel.tsx'
 import { type ActivitySearch, readActivitySearch } from './activity-search.ts'
+
+// A receipt opens over this page, and both have little room: see sizes.test.ts.
+const StackedBars = lazy(
+  fromGateway(async () => ({ default: (await import('../../charts/StackedBars.tsx')).StackedBars })),
+)
+/** The chart with the line that reads it, so that the list below does not move. */
+const CHART_PX = 160
 
 const DAYS = 2
 const HOURS = 24
@@ -31,29 +39,31 @@ export function HourBars({ customerId, filter }: { customerId: string; filter: A
   )
   return (
     <Panel title="Requests of the last 24 hours">
-      <StackedBars
-        label="Requests by hour"
-        series={kinds.map(kind => ({
-          name: kind === 'none' ? 'no server' : kind,
-          color: kind === 'none' ? 'var(--control)' : `var(--${kind})`,
-        }))}
-        bars={hours.map((hour, index) => ({
-          label: clock.format(new Date(hour.period)),
-          values: kinds.map(kind => countOf(hour, kind)),
-          ...(index === hours.length - 1 && { isOpen: true }),
-        }))}
-        text={compactCount}
-        height={96}
-        onOpen={index => {
-          const begin = Date.parse(hours[index]!.period)
-          const search = readActivitySearch({
-            ...filter,
-            from: new Date(begin).toISOString(),
-            to: new Date(begin + HOUR_MS).toISOString(),
-          })
-          void navigate({ to: '/c/$customerId/activity', params: { customerId }, search })
-        }}
-      />
+      <Suspense fallback={<div style={{ height: CHART_PX }} />}>
+        <StackedBars
+          label="Requests by hour"
+          series={kinds.map(kind => ({
+            name: kind === 'none' ? 'no server' : kind,
+            color: kind === 'none' ? 'var(--control)' : `var(--${kind})`,
+          }))}
+          bars={hours.map((hour, index) => ({
+            label: clock.format(new Date(hour.period)),
+            values: kinds.map(kind => countOf(hour, kind)),
+            ...(index === hours.length - 1 && { isOpen: true }),
+          }))}
+          text={compactCount}
+          height={96}
+          onOpen={index => {
+            const begin = Date.parse(hours[index]!.period)
+            const search = readActivitySearch({
+              ...filter,
+              from: new Date(begin).toISOString(),
+              to: new Date(begin + HOUR_MS).toISOString(),
+            })
+            void navigate({ to: '/c/$customerId/activity', params: { customerId }, search })
+          }}
+        />
+      </Suspense>
     </Panel>
   )
 }
