@@ -27,10 +27,11 @@ export async function readRequestLog(sql: Sql, query: RequestLogQuery): Promise<
   const span = customerId === null ? SPAN_OF_ALL : spanOfCustomer(parameter(customerId))
   const ofId = query.id === undefined ? '' : ` AND ${conditionOfId(query.id, parameter)}`
   const filters = filtersOf(query, parameter)
+  const { order } = span
   const where = span.where + ofId
   const scanned =
     query.error === undefined
-      ? `SELECT * FROM usage_event WHERE ${where} ORDER BY ${span.order} LIMIT ${ROWS_SCANNED}`
+      ? `SELECT * FROM usage_event WHERE ${where} ORDER BY ${order} LIMIT ${ROWS_SCANNED}`
       : requestsOfErrors(where, parameter(query.error))
   const { rows } = await sql.query<LogRow>(pageSql(scanned, filters), values)
   const page = rows.slice(0, limit)

@@ -206,10 +206,9 @@ export async function readInviteLink(sql: Sql, tokenHash: Buffer, nowMs: number)
   const [found] = rows
   if (found === undefined) return undefined
   const { customerId, hosterId, role, ...shown } = found
-  if (customerId === null && hosterId === null) {
-    return { ...shown, target: { isInstallation: true }, role: role as InstallationRole }
-  }
-  return { ...shown, target: customerId === null ? { hosterId: hosterId! } : { customerId }, role: role as MemberRole }
+  if (customerId !== null) return { ...shown, target: { customerId }, role: role as MemberRole }
+  if (hosterId !== null) return { ...shown, target: { hosterId }, role: role as MemberRole }
+  return { ...shown, target: { isInstallation: true }, role: role as InstallationRole }
 }
 
 interface InvitationRow {
