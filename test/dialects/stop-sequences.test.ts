@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { fitOf } from '../../src/base/domain/chat-job.ts'
 import type { StreamPart } from '../../src/base/domain/handoff.ts'
 import type { JsonObject } from '../../src/base/runtime/json-object.ts'
+import { parseCompletionsRequest } from '../../src/wire/dialects/completions/completions-request.ts'
 import { withStops } from '../../src/wire/dialects/fit/stopped-answer.ts'
-import { ask, offerFor, streamParts, wholeAnswer } from './ask-server.ts'
+import { ask, json, offerFor, streamParts, wholeAnswer } from './ask-server.ts'
 import { clients, requests } from './wishes.ts'
 
 // continuedev/continue issues 1572 and 7849: programs send more stop sequences than a vendor takes.
@@ -87,3 +88,13 @@ function callsOf(parts: readonly StreamPart[]): unknown[] {
     typeof part === 'string' ? [] : part.choices.flatMap(({ delta }) => delta.tool_calls ?? []),
   )
 }
+
+it('of a text completion are cut too', () => {
+  const job = parseCompletionsRequest(json({ model: 'm', prompt: 'x', max_tokens: 9, stop: stops }))
+  const offer = offerFor('chat')
+  const { body, reader } = ask(job, offer)
+  expect(body.stop).toEqual(stops.slice(0, 4))
+  const answer = { choices: [{ index: 0, text: 'one <6> two', finish_reason: 'stop' }], usage: null }
+  const { choices } = wholeAnswer('chat', withStops(reader, fitOf(job, offer)?.cutStops ?? []), JSON.stringify(answer))
+  expect(choices[0]).toMatchObject({ message: { content: 'one ' }, stop_reason: '<6>' })
+})

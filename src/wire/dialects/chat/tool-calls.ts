@@ -81,7 +81,10 @@ export class ToolCalls {
     }
     const start = this.#unnamed?.index === item.index ? this.#unnamed : null
     this.#unnamed = null
-    const id = nonEmptyText(item.id) ?? nonEmptyText(start?.id) ?? `${this.#idPrefix}${index}`
+    const given = nonEmptyText(item.id) ?? nonEmptyText(start?.id)
+    // Clients pair results with calls by the id, so one that the answer has already is replaced.
+    const isOwn = given !== null && this.#calls.every(call => call.id !== given)
+    const id = isOwn ? given : `${this.#idPrefix}${index}`
     const call: OpenCall = { index, upstreamIndex: item.index, id, nameSent: false, hasArguments: false }
     this.#calls.push(call)
     return { index, id, type: nonEmptyText(item.type) ?? 'function', ...otherFields(item, call, '') }

@@ -100,7 +100,9 @@ function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
   const calls: JsonObject[] = []
   for (const call of value.slice(0, TOOL_CALLS_MAX)) {
     if (!isJsonObject(call)) continue
-    const id = nonEmptyText(call.id) ?? `${idPrefix}${calls.length}`
+    const given = nonEmptyText(call.id)
+    const isOwn = given !== null && calls.every(earlier => earlier.id !== given)
+    const id = isOwn ? given : `${idPrefix}${calls.length}`
     const fields: JsonObject = {}
     for (const [key, field] of Object.entries(call)) {
       if (key !== 'index' && field !== null && !isPrototypeKey(key)) fields[key] = field

@@ -407,7 +407,8 @@ function fitItem(item: JsonObject, fit: Fit): JsonObject {
   if (item.type === 'function_call' || item.type === 'custom_tool_call') {
     if (fit.toolName(item.name) !== item.name) changes.name = fit.toolName(item.name)
     if (fit.toolName(item.namespace) !== item.namespace) changes.namespace = fit.toolName(item.namespace)
-    if (item.type === 'function_call' && item.arguments === '') changes.arguments = '{}'
+    const isBare = typeof item.arguments === 'string' && item.arguments.trim() === ''
+    if (item.type === 'function_call' && isBare) changes.arguments = '{}'
   }
   if (Array.isArray(item.tools) && (item.type === 'additional_tools' || item.type === 'tool_search_output')) {
     changes.tools = each(item.tools, tool => fitResponsesTool(tool, fit))
