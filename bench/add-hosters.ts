@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool } from '../src/base/db/pool.ts'
+import { fixedKey } from '../src/base/domain/sealing-keys.ts'
 import { activateHoster } from '../src/market/marketplace/operate-hoster.ts'
 import { addHoster } from '../src/market/supply/hosters/add-hoster.ts'
 import type { HostedModel } from '../src/market/supply/hosters/hosted-model.ts'
@@ -10,7 +11,7 @@ export type BenchHoster = { modelId: string; baseUrl: string; model?: Partial<Ho
 /** Adds hosters, each named after its model. The gateway must allow private URLs. */
 export async function addHosters(pool: Pool, hosters: readonly BenchHoster[]): Promise<void> {
   // The hosters have no keys to encrypt.
-  const options = { masterKey: Buffer.alloc(32), allowPrivateUrls: true }
+  const options = { masterKeys: fixedKey(Buffer.alloc(32)), allowPrivateUrls: true }
   for (const { modelId, baseUrl, model } of hosters) {
     const offered = {
       modelId,

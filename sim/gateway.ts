@@ -1,3 +1,4 @@
+import { fixedKey } from '../src/base/domain/sealing-keys.ts'
 import { startNode } from '../src/jobs/start-node.ts'
 import { createJournals, type JournalDirectory } from '../src/money/ledger/journal/create-journals.ts'
 import type { Journal } from '../src/money/ledger/journal/journal.ts'
@@ -117,7 +118,7 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
     nodeShard,
     node,
     scheduler,
-    masterKey: MASTER_KEY,
+    masterKeys: MASTER_KEYS,
     log: silent,
   })
   const random = deps.world.random.fork()
@@ -174,5 +175,5 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
 /** File systems give out whole blocks. */
 const NODE_FILE_BYTES = 4_096
 
-const MASTER_KEY = Buffer.alloc(32, 7)
+const MASTER_KEYS = fixedKey(Buffer.alloc(32, 7))
 const silent = { info() {}, warn() {}, error() {} }

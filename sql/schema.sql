@@ -223,7 +223,7 @@ CREATE TABLE control_version (
   topic text NOT NULL,
   version bigint NOT NULL DEFAULT 0,
   CONSTRAINT control_version_pkey PRIMARY KEY (topic),
-  CONSTRAINT control_version_topic_check CHECK ((topic = ANY (ARRAY['access'::text, 'supply'::text, 'settings'::text])))
+  CONSTRAINT control_version_topic_check CHECK ((topic = ANY (ARRAY['access'::text, 'supply'::text, 'settings'::text, 'master_key'::text])))
 );
 
 CREATE TABLE credit_evidence (
@@ -233,7 +233,7 @@ CREATE TABLE credit_evidence (
   CONSTRAINT credit_evidence_tx_id_fkey FOREIGN KEY (tx_id) REFERENCES ledger_tx(tx_id),
   CONSTRAINT credit_evidence_mac_check CHECK ((length(mac) = 32))
 );
-CREATE TRIGGER append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON credit_evidence FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewrite();
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON credit_evidence FOR EACH STATEMENT EXECUTE FUNCTION refuse_evidence_rewrite();
 
 CREATE TABLE credit_evidence_start (
   tx_id bigint NOT NULL,
@@ -808,6 +808,17 @@ CREATE TABLE ledger_tx (
 CREATE INDEX ledger_tx_given ON ledger_tx USING btree (at) WHERE (kind <> 'settle'::text);
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON ledger_tx FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewrite();
 
+CREATE TABLE master_key (
+  mark text NOT NULL,
+  state text NOT NULL,
+  since timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT master_key_pkey PRIMARY KEY (mark),
+  CONSTRAINT master_key_mark_check CHECK ((mark ~ '^[0-9a-f]{64}$'::text)),
+  CONSTRAINT master_key_state_check CHECK ((state = ANY (ARRAY['next'::text, 'current'::text, 'former'::text, 'forgotten'::text])))
+);
+CREATE UNIQUE INDEX master_key_current ON master_key USING btree (state) WHERE (state = 'current'::text);
+CREATE UNIQUE INDEX master_key_next ON master_key USING btree (state) WHERE (state = 'next'::text);
+
 CREATE TABLE member_limit (
   customer_id uuid NOT NULL,
   person_id uuid NOT NULL,
@@ -900,6 +911,7 @@ CREATE TABLE node_report (
   servers jsonb NOT NULL,
   agents jsonb NOT NULL DEFAULT '[]'::jsonb,
   disks jsonb NOT NULL DEFAULT '[]'::jsonb,
+  master_keys jsonb NOT NULL DEFAULT '[]'::jsonb,
   CONSTRAINT node_report_pkey PRIMARY KEY (node_id)
 );
 

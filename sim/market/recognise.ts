@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
 import type { ChatJob } from '../../src/base/domain/chat-job.ts'
 import type { HosterOffer, Offer } from '../../src/base/domain/offer.ts'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { drawGapMs } from '../../src/market/trust/audits/draw-manners.ts'
 import { drawText } from '../../src/market/trust/audits/draw-text.ts'
 import { PromptStock } from '../../src/market/trust/audits/prompt-stock.ts'
@@ -99,7 +100,7 @@ function drawMessage({ template }: Manner, random: Random, texts: readonly strin
   return sentences.slice(from, from + random.between(1, 3)).join(' ')
 }
 
-const nameConversation = createConversationNames(Buffer.alloc(32))
+const nameConversation = createConversationNames(fixedKey(Buffer.alloc(32)))
 
 /** Writes the log of one hoster for a month. */
 async function logOf(random: Random, sharing: number, texts: readonly string[]): Promise<SeenRequest[]> {

@@ -14,7 +14,7 @@ import { amountArgument, emailArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
 import { type Json, timeText } from './output.ts'
-import { requireMasterKey } from './require-master-key.ts'
+import { requireMasterKeys } from './require-master-key.ts'
 import { resolveCustomer } from './resolve.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
@@ -59,7 +59,7 @@ function add(): Command {
           target,
         }
         const settings = {
-          masterKey: await requireMasterKey(session, pool),
+          masterKeys: await requireMasterKeys(session, pool),
           allowPrivateUrls: session.config.alerts.allowPrivateUrls,
         }
         const added = await transaction(pool, async sql => {
@@ -147,7 +147,7 @@ function test(): Command {
           {
             sql: pool,
             clock: systemClock,
-            masterKey: await requireMasterKey(session, pool),
+            masterKeys: await requireMasterKeys(session, pool),
             mailer: createMailer(config.smtp, { info: logInfo, warn: logWarning }),
             webhooks: { allowPrivate: config.alerts.allowPrivateUrls, publicLookup: createPinnedLookup() },
           },

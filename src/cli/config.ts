@@ -5,6 +5,7 @@ import { noteAction } from '../base/db/audit-log.ts'
 import { transactionOrDryRun } from '../base/db/dry-run.ts'
 import type { Sql } from '../base/db/pool.ts'
 import { providerSecrets } from '../base/domain/provider-secrets.ts'
+import type { SealingKeys } from '../base/domain/sealing-keys.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { systemErrorText } from '../base/runtime/error-message.ts'
 import { isJsonObject, type JsonObject } from '../base/runtime/json-object.ts'
@@ -35,7 +36,7 @@ import {
 } from './config-price-groups.ts'
 import { Failure, UsageError } from './failure.ts'
 import type { Json } from './output.ts'
-import { requireMasterKey } from './require-master-key.ts'
+import { requireMasterKeys } from './require-master-key.ts'
 import { withDatabase } from './with-database.ts'
 
 export function configCommands(): Command {
@@ -53,13 +54,13 @@ function exportConfig(): Command {
     const session = createSession(options)
     const { settings, providers, keys, groups } = await withDatabase(session, async pool => {
       const providers = await listProviders(pool)
-      const masterKey = await requireMasterKey(session, pool)
+      const masterKeys = await requireMasterKeys(session, pool)
       const { settings } = await readSettingsVersion(pool)
       return {
         settings,
         providers,
         groups: await listPriceGroups(pool),
-        keys: providers.map(provider => Object.keys(openProviderSecrets(masterKey, provider))),
+        keys: providers.map(provider => Object.keys(openProviderSecrets(masterKeys, provider))),
       }
     })
     const endpoints = providers.map(({ settings }) => settings)
@@ -109,11 +110,11 @@ function applyConfig(): Command {
       const declaredGroups = readGroups(managed.priceGroups)
       const inFile = new Set(session.config.endpoints.map(({ name }) => name))
       const { settings, changes, groups } = await withDatabase(session, async pool => {
-        const masterKey = await requireMasterKey(session, pool)
+        const masterKeys = await requireMasterKeys(session, pool)
         return transactionOrDryRun(pool, dryRun, async sql => {
           if (declaredGroups !== undefined) await lockPriceGroups(sql)
           const applied = await applySettings(sql, session.config, { declared: managed.settings, reason, prune })
-          const changes = await apply(sql, { declared: managed.providers, masterKey, reason, prune })
+          const changes = await apply(sql, { declared: managed.providers, masterKeys, reason, prune })
           await noteSettings(sql, applied, reason)
           if (declaredGroups === undefined) return { settings: applied, changes, groups: [] }
           const knownTiers = tiersWith(session.config, (await readSettingsVersion(sql)).settings)
@@ -224,18 +225,18 @@ function settingsText({ change, version, differences }: AppliedSettings): string
 
 interface ApplyOrder {
   readonly declared: readonly DeclaredProvider[]
-  readonly masterKey: Buffer
+  readonly masterKeys: SealingKeys
   readonly reason: string
   /** Removes what is not declared. */
   readonly prune: boolean
 }
 
-async function apply(sql: Sql, { declared, masterKey, reason, prune }: ApplyOrder): Promise<AppliedProvider[]> {
+async function apply(sql: Sql, { declared, masterKeys, reason, prune }: ApplyOrder): Promise<AppliedProvider[]> {
   const applied: AppliedProvider[] = []
   // In the order of the names, as all who lock several providers.
   for (const { name, settings, secrets } of declared.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
     const before = await lockProvider(sql, name)
-    const stored = before === undefined ? {} : openProviderSecrets(masterKey, before)
+    const stored = before === undefined ? {} : openProviderSecrets(masterKeys, before)
     const moved = before?.settings != null && isElsewhere(before.settings, settings)
     const kept = moved ? secrets : { ...stored, ...secrets }
     checkEntry(
@@ -250,7 +251,7 @@ async function apply(sql: Sql, { declared, masterKey, reason, prune }: ApplyOrde
       applied.push({ name, change: 'unchanged', version: before.version, differences, keys_replaced: [] })
       continue
     }
-    const version = await writeProvider(sql, masterKey, { name, settings, secrets: kept, reason })
+    const version = await writeProvider(sql, masterKeys, { name, settings, secrets: kept, reason })
     applied.push({ name, change: isNew ? 'created' : 'changed', version, differences, keys_replaced: replaced })
   }
   if (prune) {
@@ -258,7 +259,7 @@ async function apply(sql: Sql, { declared, masterKey, reason, prune }: ApplyOrde
     for (const { name } of await listProviders(sql)) {
       if (names.has(name)) continue
       const before = await lockProvider(sql, name)
-      const version = await writeProvider(sql, masterKey, { name, settings: null, secrets: {}, reason })
+      const version = await writeProvider(sql, masterKeys, { name, settings: null, secrets: {}, reason })
       const differences = differencesOf(before?.settings ?? {}, {})
       applied.push({ name, change: 'removed', version, differences, keys_replaced: [] })
     }

@@ -10,7 +10,6 @@ import { queryRow } from '../base/db/query-row.ts'
 import { usdText } from '../base/domain/money.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { quoteForShell } from '../base/runtime/quote-for-shell.ts'
-import { readMark } from '../base/secrets/master-key-mark.ts'
 import { hasDatabase } from '../start/has-database.ts'
 import { EXPORT_FORMAT, type ExportDescription, exportBooks } from './backup/export-books.ts'
 import { createCommand, createSession } from './command.ts'
@@ -93,6 +92,12 @@ async function describe(sql: Sql): Promise<ExportDescription> {
     made_at: new Date().toISOString(),
     switchyard: packageJson.version,
     migration: name,
-    master_key_mark: (await readMark(sql)) ?? null,
+    master_key_mark: await readEarlyMark(sql),
   }
+}
+
+/** Where early versions kept the mark of the master key. */
+async function readEarlyMark(sql: Sql): Promise<string | null> {
+  const { rows } = await sql.query<{ value: string }>("SELECT value FROM installation WHERE name = 'master_key_mark'")
+  return rows[0]?.value ?? null
 }

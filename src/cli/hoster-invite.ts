@@ -9,7 +9,7 @@ import { createMailer } from '../money/alerts/mailer.ts'
 import { baseUrlOf } from '../start/config/base-url.ts'
 import { emailArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
-import { requireMasterKey } from './require-master-key.ts'
+import { requireMasterKeys } from './require-master-key.ts'
 import { resolveHoster } from './resolve.ts'
 import { withDatabase } from './with-database.ts'
 import { withRunningPort } from './with-running-port.ts'
@@ -42,7 +42,7 @@ export function hosterInvite(): Command {
         const invites = createHosterInvites({
           invitations: createInvitations({ pool, clock: systemClock, mail }),
           server: {
-            masterKey: await requireMasterKey(session, pool),
+            masterKeys: await requireMasterKeys(session, pool),
             allowPrivateUrls: config.hosters.allowPrivateUrls,
           },
           shareBps: () => config.platform.hosterShareBps,

@@ -10,7 +10,7 @@ import { expiryArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { UsageError } from './failure.ts'
 import { readUpstreamKey, showHosterChange, upstreamKeyOption } from './hoster-change.ts'
-import { requireMasterKey } from './require-master-key.ts'
+import { requireMasterKeys } from './require-master-key.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -116,7 +116,7 @@ function set(): Command {
       const apiKey = readUpstreamKey(options) ?? null
       if (apiKey === null && options.none !== true) throw new UsageError('Add --key-file, --key or --none.')
       const found = await withDatabase(session, async pool =>
-        setHosterKey(pool, hoster, apiKey, await requireMasterKey(session, pool)),
+        setHosterKey(pool, hoster, apiKey, await requireMasterKeys(session, pool)),
       )
       const text = apiKey === null ? 'now gets no key.' : 'now gets the new key.'
       showHosterChange(session, found, { has_key: apiKey !== null }, text)

@@ -13,7 +13,7 @@ import { emailArgument, textArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
 import { readUpstreamKey, showHosterChange, upstreamKeyOption } from './hoster-change.ts'
-import { requireMasterKey } from './require-master-key.ts'
+import { requireMasterKeys } from './require-master-key.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -44,7 +44,7 @@ function apply(): Command {
         if (person === undefined)
           throw new Failure(`Nobody here has the address ${options.owner}. Invite the person first.`)
         const rules = {
-          masterKey: await requireMasterKey(session, pool),
+          masterKeys: await requireMasterKeys(session, pool),
           allowPrivateUrls: config.hosters.allowPrivateUrls,
         }
         const { personId } = person

@@ -19,7 +19,7 @@ import { hosterKeyCommands } from './hoster-key.ts'
 import { hosterStateCommands, serverText } from './hoster-state.ts'
 import { hosterTrustCommands } from './hoster-trust.ts'
 import { type Json, priceText } from './output.ts'
-import { requireMasterKey } from './require-master-key.ts'
+import { requireMasterKeys } from './require-master-key.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -60,7 +60,7 @@ function add(): Command {
         addHosterByOperator(
           pool,
           { name, baseUrl, apiKey, models: [], trustScore: options.trust, shareBps: config.platform.hosterShareBps },
-          { masterKey: await requireMasterKey(session, pool), allowPrivateUrls: config.hosters.allowPrivateUrls },
+          { masterKeys: await requireMasterKeys(session, pool), allowPrivateUrls: config.hosters.allowPrivateUrls },
         ),
       )
       const earns = `${config.platform.hosterShareBps / 100}%`

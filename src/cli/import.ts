@@ -4,8 +4,7 @@ import { transaction } from '../base/db/pool.ts'
 import { usdText } from '../base/domain/money.ts'
 import { valueAt } from '../base/runtime/collections.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
-import { findMasterKey } from '../base/secrets/master-key.ts'
-import { markOf } from '../base/secrets/master-key-mark.ts'
+import { findMasterKeys } from '../base/secrets/master-key.ts'
 import { importBooks, type ReadExport, readExport } from './backup/import-books.ts'
 import { createCommand, createSession, type Session } from './command.ts'
 import { Failure } from './failure.ts'
@@ -43,8 +42,7 @@ export function importCommand(): Command {
 function requireSameMasterKey({ config }: Session, { description, rows }: ReadExport): void {
   const areSealed = valueAt(rows, 'hoster_endpoint').some(row => /"key_sealed": "/.test(row))
   if (!areSealed || description.master_key_mark === null) return
-  const key = findMasterKey(config)
-  if (key !== undefined && markOf(key) === description.master_key_mark) return
+  if (findMasterKeys(config)?.use(description.master_key_mark)) return
   throw new Failure(
     `The keys of hosters in this export are encrypted with another master key. Copy master.key of the exported installation to ${config.dataDir}, or set SWITCHYARD_MASTER_KEY to its value.`,
   )

@@ -6,7 +6,9 @@ import type { Pool, Sql } from '../base/db/pool.ts'
 import { commandLine } from '../base/domain/acting.ts'
 import { type Nanos, usdText } from '../base/domain/money.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
-import { readMark } from '../base/secrets/master-key-mark.ts'
+import { readMark } from '../base/secrets/key-ring-state.ts'
+import type { MasterKeys } from '../base/secrets/master-keys.ts'
+import { countSealed } from '../base/secrets/reseal.ts'
 import { emailOrNull, findCustomer } from '../money/accounts/customers.ts'
 import { payerOfRequest } from '../money/ledger/accounts/payer-of-request.ts'
 import { balanceOf } from '../money/ledger/accounts/read-balance.ts'
@@ -19,7 +21,7 @@ import { amountArgument, requestIdArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { Failure } from './failure.ts'
 import { timeText } from './output.ts'
-import { findEvidence } from './require-master-key.ts'
+import { evidenceOf, findServerKeys } from './require-master-key.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -64,7 +66,9 @@ function auditCommand(): Command {
 
 async function auditFromFile(session: Session, pool: Pool, isRestarted: boolean): Promise<AuditFinding[]> {
   const { config, output } = session
-  const evidence = await findEvidence(session, pool)
+  const keys = await findServerKeys(session, pool)
+  const evidence = keys && evidenceOf(keys)
+  if (keys !== undefined) await noteFormerKeys(output, pool, keys)
   if (evidence === undefined && (await readMark(pool)) !== undefined)
     output.note('The evidence of credit is not checked: this command has not the master key of the server.')
   const progress = progressInFile(pool, join(config.dataDir, 'audit.json'))
@@ -77,6 +81,13 @@ async function auditFromFile(session: Session, pool: Pool, isRestarted: boolean)
         `Continuing the audit of ${timeText(new Date(startedAtEpochMs))} UTC, which was interrupted after ${done} of ${slices.length} slices. Use --restart to begin at the first slice.`,
       ),
   })
+}
+
+/** A rotation of the master key that has not ended is no violation: every key of the ring opens. */
+async function noteFormerKeys(output: Session['output'], pool: Pool, keys: MasterKeys): Promise<void> {
+  const former = (await countSealed(pool, keys)).reduce((sum, each) => sum + each.former, 0)
+  if (former > 0)
+    output.note(`${former} stored secrets are still sealed with a former master key: ${ownCommand('key-ring status')}`)
 }
 
 function refundCommand(): Command {

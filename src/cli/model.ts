@@ -10,7 +10,7 @@ import { readEndpoint } from '../start/config/read-endpoint.ts'
 import { textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { priceText } from './output.ts'
-import { requireMasterKey } from './require-master-key.ts'
+import { requireMasterKeys } from './require-master-key.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 import { withRunningPort } from './with-running-port.ts'
@@ -125,14 +125,14 @@ async function gatheredOffers({ config }: Session): Promise<readonly Offer[]> {
 function storedOffers(session: Session): Promise<{ hosted: readonly Offer[]; managed: readonly Offer[] }> {
   const onProblem = session.output.note
   return withDatabase(session, async pool => {
-    const masterKey = await requireMasterKey(session, pool)
+    const masterKeys = await requireMasterKeys(session, pool)
     const allowPrivateHosters = session.config.hosters.allowPrivateUrls
     const { offers: hosted } = await readHosterOffers(pool, {
-      masterKey,
+      masterKeys,
       nowMs: Date.now(),
       allowPrivateHosters,
       onProblem,
     })
-    return { hosted, managed: await readProviderOffers(pool, { masterKey, readEndpoint, onProblem }) }
+    return { hosted, managed: await readProviderOffers(pool, { masterKeys, readEndpoint, onProblem }) }
   })
 }

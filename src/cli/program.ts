@@ -16,6 +16,7 @@ import { importCommand } from './import.ts'
 import { initCommand } from './init.ts'
 import { journalCommands } from './journal.ts'
 import { keyCommands } from './key.ts'
+import { keyRingCommands } from './key-ring.ts'
 import { ledgerCommands } from './ledger.ts'
 import { migrateCommand } from './migrate.ts'
 import { modelCommands } from './model.ts'
@@ -63,6 +64,7 @@ export function createProgram(): Command {
     ledgerCommands(),
     usageCommands(),
     journalCommands(),
+    keyRingCommands(),
     backupCommand(),
     restoreCommand(),
     exportCommand(),

@@ -1,41 +1,43 @@
 import { join } from 'node:path'
 import type { Sql } from '../base/db/pool.ts'
-import { deriveKey, EVIDENCE, findMasterKey, loadMasterKey } from '../base/secrets/master-key.ts'
-import { markOf, noteMasterKey, readMark } from '../base/secrets/master-key-mark.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
+import { joinRing, readMark } from '../base/secrets/key-ring-state.ts'
+import { findMasterKeys, isInFile, loadMasterKeys } from '../base/secrets/master-key.ts'
+import type { MasterKeys } from '../base/secrets/master-keys.ts'
 import { type CreditEvidence, createCreditEvidence } from '../money/ledger/credit-evidence.ts'
 import type { Session } from './command.ts'
 import { Failure } from './failure.ts'
 
 /**
- * Returns the master key, which seals the credentials of hosters. Creates it in the data directory if the
- * database has no mark of one yet. Throws Failure if it is missing or differs from the servers' key, because
- * no server could open what it seals.
+ * Returns the master keys, of which the one that the servers seal with seals. Creates one in the data directory if the
+ * database has no mark of one yet. Throws Failure if that key is missing, because no server could open what another seals.
  */
-export async function requireMasterKey({ config }: Session, sql: Sql): Promise<Buffer> {
+export async function requireMasterKeys({ config }: Session, sql: Sql): Promise<MasterKeys> {
   const mark = await readMark(sql)
   if (mark === undefined) {
-    const key = loadMasterKey(config)
-    await noteMasterKey(sql, key)
-    return key
+    const keys = loadMasterKeys(config)
+    await joinRing(sql, keys, true)
+    return keys
   }
-  const key = findMasterKey(config)
-  if (key && markOf(key) === mark) return key
-  throw new Failure(masterKeyProblem(config, key !== undefined))
+  const keys = findMasterKeys(config)
+  if (keys?.use(mark)) return keys
+  throw new Failure(masterKeyProblem(config, keys !== undefined))
 }
 
-/** Returns what proves the credit that a command gives. Throws Failure like `requireMasterKey`. */
+/** Returns what proves the credit that a command gives. Throws Failure like `requireMasterKeys`. */
 export async function requireEvidence(session: Session, sql: Sql): Promise<CreditEvidence> {
-  return evidenceOf(await requireMasterKey(session, sql))
+  return evidenceOf(await requireMasterKeys(session, sql))
 }
 
-/** Returns what checks the evidence of credit; undefined when this command has not the key of the servers. */
-export async function findEvidence({ config }: Session, sql: Sql): Promise<CreditEvidence | undefined> {
-  const key = findMasterKey(config)
-  return key !== undefined && markOf(key) === (await readMark(sql)) ? evidenceOf(key) : undefined
+/** Like `requireMasterKeys`, but returns undefined when this command has not the key of the servers, and creates none. */
+export async function findServerKeys({ config }: Session, sql: Sql): Promise<MasterKeys | undefined> {
+  const keys = findMasterKeys(config)
+  const mark = await readMark(sql)
+  return mark !== undefined && keys?.use(mark) ? keys : undefined
 }
 
-function evidenceOf(masterKey: Buffer): CreditEvidence {
-  return createCreditEvidence(deriveKey(masterKey, EVIDENCE))
+export function evidenceOf(masterKeys: MasterKeys): CreditEvidence {
+  return createCreditEvidence(masterKeys.derived('evidence of credit'))
 }
 
 /**
@@ -47,6 +49,6 @@ export function masterKeyProblem({ masterKey, dataDir }: Session['config'], foun
   const path = join(dataDir, 'master.key')
   const problem = !found
     ? `${path} is missing`
-    : `${masterKey === null ? path : 'SWITCHYARD_MASTER_KEY'} is not the master key that the server last started with`
-  return `${problem}. Set SWITCHYARD_DATA or SWITCHYARD_MASTER_KEY to the server's value, or restore the key. To use a new key, start the server with it first.`
+    : `${isInFile({ masterKey }) ? path : 'SWITCHYARD_MASTER_KEY'} is not the master key that the server last started with`
+  return `${problem}. Set SWITCHYARD_DATA or SWITCHYARD_MASTER_KEY to the server's value, or restore the key. To replace a key, run: ${ownCommand('key-ring rotate')}. To use a new one because the old one is lost, start the server with it first.`
 }

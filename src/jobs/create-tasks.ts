@@ -45,6 +45,8 @@ export interface TaskDeps {
   readonly marketplace: MarketplaceJobs
   /** Looks for new models of providers. */
   readonly refreshModels: () => Promise<void>
+  /** Seals stored secrets again after a rotation of the master key. */
+  readonly resealSecrets: (signal: AbortSignal) => Promise<void>
   /** Null: audits are switched off. */
   readonly audits: (Pick<BackgroundAudits, 'start'> & { readonly schedule: () => AuditSchedule }) | null
   /** How long after its start a request counts for trust. */
@@ -81,6 +83,11 @@ export const timetable: CronItem[] = [
   { task: 'write_trust_days', match: '0,30,59 * * * *', options: { jobKey: 'write_trust_days', maxAttempts: 1 } },
   { task: 'refresh_models', match: '11 * * * *', options: { jobKey: 'refresh_models', maxAttempts: 1 } },
   { task: 'sum_platform_month', match: '41 3 * * *' },
+  {
+    task: 'reseal_secrets',
+    match: '* * * * *',
+    options: { queueName: 'reseal', jobKey: 'reseal_secrets', maxAttempts: 1 },
+  },
 ]
 
 /** Returns the tasks by name. `stopping` cancels a running audit. */
@@ -100,6 +107,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     closePromotionDays,
     marketplace,
     refreshModels,
+    resealSecrets,
     audits,
     evidenceDelayMs,
     log,
@@ -138,6 +146,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     apply_payout_changes: () => applyPayoutChanges(),
     close_promotion_days: () => closePromotionDays(),
     refresh_models: () => refreshModels(),
+    reseal_secrets: () => resealSecrets(stopping),
     apply_hoster_prices: () => marketplace.applyPrices(),
     [PROBE_MODELS]: payload => marketplace.probe((payload as { hoster_id: string }).hoster_id),
     [VERIFY_HOSTER]: payload => marketplace.verify((payload as { hoster_id: string }).hoster_id),

@@ -1,5 +1,6 @@
 import { noteAction } from '../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../base/db/pool.ts'
+import type { SealingKeys } from '../base/domain/sealing-keys.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { elementAt } from '../base/runtime/collections.ts'
 import type { JsonObject } from '../base/runtime/json-object.ts'
@@ -35,7 +36,7 @@ export interface FoundModels {
 
 export interface ModelRefreshDeps {
   readonly pool: Pool
-  readonly masterKey: Buffer
+  readonly masterKeys: SealingKeys
   readonly readEndpoint: ReadEndpoint
   readonly library: () => Promise<FindInLibrary>
   readonly clock: Pick<Clock, 'epochMs'>
@@ -54,10 +55,10 @@ const NEW_MAX = 500
 const PROBLEM_CHARACTERS_MAX = 500
 
 export function createModelRefresh(deps: ModelRefreshDeps): ModelRefresh {
-  const { pool, masterKey, readEndpoint, clock, log } = deps
+  const { pool, masterKeys, readEndpoint, clock, log } = deps
 
   const ask = async (provider: Provider): Promise<Answer> => {
-    const entry = { ...provider.settings, ...openProviderSecrets(masterKey, provider), enabled: true }
+    const entry = { ...provider.settings, ...openProviderSecrets(masterKeys, provider), enabled: true }
     // An entry needs a model to be read.
     const { endpoint, speaks } = elementAt(readEndpoint({ ...entry, models: [EXAMPLE_MODEL] }), 0)
     const served = await listServedModels(endpoint, speaks?.[0] ?? 'chat')
@@ -69,7 +70,7 @@ export function createModelRefresh(deps: ModelRefreshDeps): ModelRefresh {
     const provider = await lockProvider(sql, name)
     if (provider?.settings == null) return { applied: [], proposed: [] }
     const { settings } = provider
-    const secrets = openProviderSecrets(masterKey, provider)
+    const secrets = openProviderSecrets(masterKeys, provider)
     const isValid = (model: JsonObject) => {
       try {
         readEndpoint({ ...settings, ...secrets, models: [model] })
@@ -94,7 +95,7 @@ export function createModelRefresh(deps: ModelRefreshDeps): ModelRefresh {
     let version: number | undefined
     if (applied.length > 0) {
       const models = [...modelEntriesOf(settings), ...applied]
-      version = await writeProvider(sql, masterKey, { name, settings: { ...settings, models }, secrets, reason })
+      version = await writeProvider(sql, masterKeys, { name, settings: { ...settings, models }, secrets, reason })
     }
     // Last: entries of the audit log wait for each other.
     if (version !== undefined) {

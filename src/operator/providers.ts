@@ -4,6 +4,7 @@ import { ApiError } from '../base/domain/errors.ts'
 import { billedCost, usd } from '../base/domain/money.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { type ProviderSecrets, providerSecrets } from '../base/domain/provider-secrets.ts'
+import type { SealingKeys } from '../base/domain/sealing-keys.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { elementAt } from '../base/runtime/collections.ts'
 import type { JsonObject } from '../base/runtime/json-object.ts'
@@ -73,7 +74,7 @@ export interface OperatorProviderDeps extends ShowProvidersDeps, Omit<ModelRefre
 }
 
 export function createOperatorProviders(deps: OperatorProviderDeps): OperatorProviderService {
-  const { sql, pool, masterKey, readEndpoint, namesInFile } = deps
+  const { sql, pool, masterKeys, readEndpoint, namesInFile } = deps
   let loading: Promise<FindInLibrary> | undefined
   const library = () => {
     loading ??= loadPriceLibrary()
@@ -85,8 +86,8 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
     const written = await act(pool, actor, async sql => {
       const before = await lockProvider(sql, name)
       const { action, settings, secrets, reason } = change(before)
-      const version = await writeProvider(sql, masterKey, { name, settings, secrets, reason })
-      const replaced = settings === null ? [] : replacedSecrets(before && openSecretsOf(masterKey, before), secrets)
+      const version = await writeProvider(sql, masterKeys, { name, settings, secrets, reason })
+      const replaced = settings === null ? [] : replacedSecrets(before && openSecretsOf(masterKeys, before), secrets)
       await noteAction(sql, {
         action,
         personId: actor.personId,
@@ -121,7 +122,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
     if (before.secretsSealed === null) return {}
     if (isElsewhere(before.settings, settings))
       throw refusal('The address has changed, so the stored key is not sent there. Send the key again.')
-    return openSecretsOf(masterKey, before)
+    return openSecretsOf(masterKeys, before)
   }
   const secretsOfAsked = async (order: ReturnType<typeof parseAskedProvider>) => {
     const stored =
@@ -157,7 +158,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
         if (before?.settings == null) throw noProvider()
         const settings = switched(before.settings, model, isEnabled)
         const action = isEnabled ? 'provider.enabled' : 'provider.disabled'
-        return { action, settings, secrets: openSecretsOf(masterKey, before), reason }
+        return { action, settings, secrets: openSecretsOf(masterKeys, before), reason }
       }),
     remove: (actor, name, { version, reason }) =>
       write(actor, name, before => {
@@ -215,9 +216,9 @@ function definedOf(secrets: Sent = {}): ProviderSecrets {
   return Object.fromEntries(Object.entries(secrets).filter(([, value]) => value !== undefined))
 }
 
-function openSecretsOf(masterKey: Buffer, provider: Provider): ProviderSecrets {
+function openSecretsOf(masterKeys: SealingKeys, provider: Provider): ProviderSecrets {
   try {
-    return openProviderSecrets(masterKey, provider)
+    return openProviderSecrets(masterKeys, provider)
   } catch (error) {
     return refuseSupply(error)
   }

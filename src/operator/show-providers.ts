@@ -2,6 +2,7 @@ import type { Sql } from '../base/db/pool.ts'
 import { type Nanos, type TokenPrice, usd } from '../base/domain/money.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { type ProviderSecrets, providerSecrets } from '../base/domain/provider-secrets.ts'
+import type { SealingKeys } from '../base/domain/sealing-keys.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { elementAt } from '../base/runtime/collections.ts'
 import type { JsonObject } from '../base/runtime/json-object.ts'
@@ -20,7 +21,7 @@ import { listServers } from './servers.ts'
 
 export interface ShowProvidersDeps {
   readonly sql: Sql
-  readonly masterKey: Buffer
+  readonly masterKeys: SealingKeys
   readonly readEndpoint: ReadEndpoint
   /** The local and cloud offers of this node. */
   readonly offers: () => readonly Offer[]
@@ -102,7 +103,7 @@ export async function showProviders(deps: ShowProvidersDeps, find: FindInLibrary
 }
 
 function shownProvider(
-  { masterKey, readEndpoint, namesInFile }: ShowProvidersDeps,
+  { masterKeys, readEndpoint, namesInFile }: ShowProvidersDeps,
   provider: Provider,
   find: FindInLibrary,
   serverAt: (endpointId: string, modelId: string) => Shown['models'][number]['server'],
@@ -122,7 +123,7 @@ function shownProvider(
   }
   let [prices, costs] = [new Map<string, Offer>(), new Map<string, Offer>()]
   try {
-    secrets = openProviderSecrets(masterKey, provider)
+    secrets = openProviderSecrets(masterKeys, provider)
     prices = priced('price_per_million_usd')
     costs = priced('cost_per_million_usd')
   } catch (error) {

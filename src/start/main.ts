@@ -25,14 +25,14 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
     await prepare({ config, readAgain, log, connections, isStopping: () => stop.isRequested, onLost: stop.now }),
   )
   if (foundation === undefined) return
-  const { connection, desk, owner, embedded, masterKey, offers, findings } = foundation
+  const { connection, desk, owner, embedded, masterKeys, offers, findings } = foundation
 
   const { app, port } = await serve({
     config,
     reloadConfig: foundation.reload,
     connection,
     desk,
-    masterKey,
+    masterKeys,
     offers,
     log,
     isOnlyNode: embedded,
@@ -40,11 +40,12 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
   stop.serving()
   foundation.watchOffers(app.setOffers)
   foundation.watchConfig(app.setFile)
+  foundation.watchMasterKeys(keys => masterKeys.replace(keys))
   onReload(foundation.reload)
   started.defer(await startMetrics(config, () => app.metrics.metrics(), log))
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.force }))
   started.defer(announceAddress(config, port, log))
-  if (!stop.isRequested) await announce({ config, owner, masterKey, port, findings })
+  if (!stop.isRequested) await announce({ config, owner, masterKeys, port, findings })
   if (!stop.isRequested) ready()
 
   await stop.requested

@@ -3,13 +3,15 @@ import { durabilityWarnings } from '../base/db/durability.ts'
 import { warnOfFewConnections } from '../base/db/few-connections.ts'
 import { grantGatewayRights } from '../base/db/gateway-role.ts'
 import { migrate, sqlDir } from '../base/db/migrate.ts'
-import { type Connection, openDatabase } from '../base/db/open-database.ts'
-import { createPool, type Sql } from '../base/db/pool.ts'
+import { type Connection, type DatabaseHandle, openDatabase } from '../base/db/open-database.ts'
+import { createPool, transaction } from '../base/db/pool.ts'
 import { acquireServerLock } from '../base/db/server-lock.ts'
 import type { ConfigReload } from '../base/domain/config-reload.ts'
 import type { Offer } from '../base/domain/offer.ts'
-import { loadMasterKey } from '../base/secrets/master-key.ts'
-import { noteMasterKey } from '../base/secrets/master-key-mark.ts'
+import { joinRing } from '../base/secrets/key-ring-state.ts'
+import { loadMasterKeys } from '../base/secrets/master-key.ts'
+import type { MasterKeys } from '../base/secrets/master-keys.ts'
+import { watchMasterKeys } from '../base/secrets/watch-master-keys.ts'
 import type { Finding } from '../market/supply/detection/detect-local.ts'
 import type { Config } from './config/config.ts'
 import { gatherOffers } from './gather-offers.ts'
@@ -32,13 +34,15 @@ export interface Foundation extends AsyncDisposable {
    * it.
    */
   readonly embedded: boolean
-  readonly masterKey: Buffer
+  readonly masterKeys: MasterKeys
   /** Local and cloud offers at start: configured, detected and the demo. */
   readonly offers: readonly Offer[]
   /** Detected servers and clouds, for the operator. */
   readonly findings: readonly Finding[]
   /** From now on, calls `onChange` with all local and cloud offers when local servers have other models. */
   watchOffers(onChange: (offers: readonly Offer[]) => void): void
+  /** From now on, calls `onKeys` with the master keys of their file, or of each configuration that was read again. It returns false to refuse them. */
+  watchMasterKeys(onKeys: (keys: readonly Buffer[]) => boolean): void
   /** From now on, calls `onChange` with each configuration that was read again. */
   watchConfig(onChange: (changed: Config) => void): void
   /** Reads the configuration again and uses its endpoints and what else can change, at all nodes of this process: see `createConfigReload`. */
@@ -107,10 +111,10 @@ export async function prepare({
   // must not migrate its database.
   await migrate(database.owner, sqlDir, () => log.info('waiting for another process that is migrating the database'))
   await grantGatewayRights(database)
-  const masterKey = loadMasterKey(config)
+  const masterKeys = loadMasterKeys(config)
+  await joinKeyRing(database, masterKeys, log)
   const pool = createPool(database.connection, { max: 1, applicationName: 'switchyard start' })
   try {
-    await compareMasterKey(pool, masterKey, log)
     await warnOfFewConnections(pool, connections, log)
     for (const warning of await durabilityWarnings(pool)) log.warn(warning)
   } finally {
@@ -121,16 +125,22 @@ export async function prepare({
   started.defer(() => supply.close())
   if (isOver()) return undefined
   let onConfig = (_changed: Config) => {}
+  let readKeys = (_changed: Config) => {}
   const running = started.move()
   return {
     connection: database.connection,
     desk: database.desk,
     owner: database.owner,
     embedded: database.embedded,
-    masterKey,
+    masterKeys,
     offers: supply.offers,
     findings: supply.findings,
     watchOffers: onChange => supply.watch(log, onChange),
+    watchMasterKeys(onKeys) {
+      const watch = watchMasterKeys({ place: config, onKeys, log })
+      readKeys = watch.read
+      running.defer(watch.stop)
+    },
     watchConfig(onChange) {
       onConfig = onChange
     },
@@ -140,6 +150,7 @@ export async function prepare({
       async use(changed) {
         await supply.redeclare(changed)
         onConfig(changed)
+        readKeys(changed)
       },
       log,
     }),
@@ -163,12 +174,22 @@ async function requireFreePort({ server }: Config): Promise<void> {
 }
 
 /**
- * Warns at startup about a wrong master key, for example after a restore. Without the warning, the first sign
- * would be a secret that cannot be opened.
+ * Seals with the key that the installation seals with. Warns about a wrong master key, for example after a restore: without the
+ * warning, the first sign would be a secret that cannot be opened.
  */
-async function compareMasterKey(sql: Sql, masterKey: Buffer, log: FastifyBaseLogger): Promise<void> {
-  if (await noteMasterKey(sql, masterKey)) return
-  log.warn(
-    'the master key differs from the one of the previous start: nothing that was encrypted with that key can be decrypted, and the evidence of credit does not match. All nodes of a database need the same master key. Restore the previous one. docs/operating.md#security lists what must be set again without it',
-  )
+async function joinKeyRing(
+  { owner, embedded }: Pick<DatabaseHandle, 'owner' | 'embedded'>,
+  masterKeys: MasterKeys,
+  log: FastifyBaseLogger,
+): Promise<void> {
+  const pool = createPool(owner, { max: 1, applicationName: 'switchyard start' })
+  const joined = await transaction(pool, sql => joinRing(sql, masterKeys, embedded)).finally(() => pool.end())
+  if (joined === 'replaced')
+    log.warn(
+      'the master key differs from the one of the previous start: nothing that was encrypted with that key can be decrypted, and the evidence of credit does not match. All nodes of a database need the same master key. Restore the previous one. docs/operating.md#security lists what must be set again without it',
+    )
+  if (joined === 'other')
+    log.error(
+      'this node does not have the master key of the other nodes: it cannot decrypt what they encrypt, nor they what it encrypts. Stop it, copy the key of the others (SWITCHYARD_MASTER_KEY or master.key) and start it again',
+    )
 }

@@ -38,9 +38,11 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
     }),
   )
   if (foundation === undefined) return
-  const { connection, desk, owner, embedded, masterKey, findings } = foundation
+  const { connection, desk, owner, embedded, masterKeys, findings } = foundation
   let { offers } = foundation
   let file: WorkerTask['file'] = { written: config.written }
+  // Each worker decides which of them seals, as the database says.
+  let keyRing: readonly Buffer[] = masterKeys.all
 
   const workers = startWorkers<WorkerTask>({
     count: config.server.workers,
@@ -50,7 +52,7 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
       config,
       connection,
       desk,
-      masterKey,
+      masterKeys: keyRing,
       offers,
       file,
       isOnlyNode: embedded && first,
@@ -72,10 +74,15 @@ async function run(config: Config, readAgain: () => Config, { log, stop, onReloa
     file = { written: changed.written }
     workers.updateTasks()
   })
+  foundation.watchMasterKeys(keys => {
+    keyRing = keys
+    workers.updateTasks()
+    return true
+  })
   onReload(foundation.reload)
   stop.serving()
   started.defer(announceAddress(config, port, log))
-  if (!stop.isRequested) await announce({ config, owner, masterKey, port, findings })
+  if (!stop.isRequested) await announce({ config, owner, masterKeys, port, findings })
   if (!stop.isRequested) ready()
 
   await Promise.race([stop.requested, workers.broken])

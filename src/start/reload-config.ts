@@ -48,6 +48,7 @@ export function createConfigReload({
         key !== 'endpoints' &&
         key !== 'written' &&
         key !== 'accountTiers' &&
+        key !== 'masterKey' &&
         !isDeepStrictEqual(startOnly(config, key), startOnly(changed, key)),
     )
     if (needsRestart.length > 0)

@@ -17,14 +17,17 @@ const { serve } = await import('./serve.ts')
 const { connectToPrimary } = await import('./workers/connect-to-primary.ts')
 
 const primary = connectToPrimary<WorkerTask>()
-const { number, config, connection, desk, masterKey, offers, file, isOnlyNode } = await primary.task
+const { MasterKeys } = await import('../base/secrets/master-keys.ts')
+const { number, config, connection, desk, masterKeys, offers, file, isOnlyNode } = await primary.task
+const keysOf = (task: Pick<WorkerTask, 'masterKeys'>) => task.masterKeys.map(key => Buffer.from(key))
+const keyRing = new MasterKeys(keysOf({ masterKeys }))
 try {
   const { app, port } = await serve({
     config,
     reloadConfig: primary.reload,
     connection,
     desk,
-    masterKey: Buffer.from(masterKey),
+    masterKeys: keyRing,
     offers,
     log: createLog(config.log, isDatabaseAway).child({ worker: number }),
     isOnlyNode,
@@ -33,6 +36,7 @@ try {
   primary.onUpdate(task => {
     app.setOffers(task.offers)
     app.setFile(task.file)
+    keyRing.replace(keysOf(task))
   })
   primary.serving({ port, registry: app.metrics })
   primary.announceClose.then(app.announceClose)

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { vi } from 'vitest'
 import { transaction } from '../../src/base/db/pool.ts'
 import type { HosterScope } from '../../src/base/domain/hoster-access.ts'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { type Clock, systemClock } from '../../src/base/runtime/scheduler.ts'
 import { type AgentEvent, type AgentOptions, type RunningAgent, runAgent } from '../../src/market/agent/run-agent.ts'
 import { issueHosterKey } from '../../src/market/marketplace/hoster-keys.ts'
@@ -34,7 +35,10 @@ export async function addAgentHoster(
     shareBps: 8_000,
     models: models.map(model => ({ ...standardModel, ...model })),
   }
-  const { hosterId, endpointId } = await addHoster(pool, added, { masterKey: randomBytes(32), allowPrivateUrls: true })
+  const { hosterId, endpointId } = await addHoster(pool, added, {
+    masterKeys: fixedKey(randomBytes(32)),
+    allowPrivateUrls: true,
+  })
   await pool.query(`UPDATE hoster_endpoint SET transport = 'agent', base_url = $2 WHERE endpoint_id = $1`, [
     endpointId,
     AGENT_BASE_URL,

@@ -3,6 +3,7 @@ import { Logger, runOnce } from 'graphile-worker'
 import { vi } from 'vitest'
 import { createPool, transaction } from '../../src/base/db/pool.ts'
 import type { NewAlertRule } from '../../src/base/domain/alert-rule.ts'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { type Scheduler, systemClock, systemScheduler } from '../../src/base/runtime/scheduler.ts'
 import { addCustomer } from '../../src/money/accounts/customers.ts'
 import { alertTasks } from '../../src/money/alerts/alert-jobs.ts'
@@ -45,7 +46,7 @@ export async function createAlertWorld(
   const { allowPrivate = true, smtp = noSmtp } = options
   const database = await createTestDatabase()
   const queuePool = createPool(database.gatewayConnection, { max: 6, applicationName: 'test queue', forQueue: true })
-  const masterKey = randomBytes(32)
+  const masterKeys = fixedKey(randomBytes(32))
   const logged: string[] = []
   const note = (facts: object, message: string) => {
     logged.push(`${message} ${JSON.stringify(facts)}`)
@@ -68,7 +69,7 @@ export async function createAlertWorld(
         database.pool,
         owner,
         { kind: 'low_balance', thresholdNanos: null, channel: 'email', target: null, ...rule },
-        { masterKey, allowPrivateUrls: allowPrivate },
+        { masterKeys, allowPrivateUrls: allowPrivate },
       ),
     watch: (everyMs = 0, scheduler = systemScheduler) =>
       createAlertWatch({
@@ -87,7 +88,7 @@ export async function createAlertWorld(
         taskList: alertTasks({
           sql: database.pool,
           clock: systemClock,
-          masterKey,
+          masterKeys,
           mailer: createMailer(smtp, log),
           webhooks: { allowPrivate, publicLookup: createPinnedLookup() },
           ...deps,

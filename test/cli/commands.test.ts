@@ -616,7 +616,7 @@ describe('doctor', () => {
   })
 
   test('on a database without a mark of its master key, creates no key and stores no mark', async () => {
-    const mark = "FROM installation WHERE name = 'master_key_mark'"
+    const mark = 'FROM master_key'
     await database.pool.query(`DELETE ${mark}`)
     await database.pool.query("UPDATE hoster SET state = 'active'")
     const empty = join(cli.directory, 'empty')

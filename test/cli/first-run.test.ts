@@ -2,6 +2,7 @@ import { expect, test, vi } from 'vitest'
 import { transaction } from '../../src/base/db/pool.ts'
 import { plainAccess } from '../../src/base/domain/caller.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
+import { MasterKeys } from '../../src/base/secrets/master-keys.ts'
 import { createAuthenticator } from '../../src/identity/auth/authenticator.ts'
 import { activateHoster } from '../../src/market/marketplace/operate-hoster.ts'
 import { addHoster } from '../../src/market/supply/hosters/add-hoster.ts'
@@ -112,7 +113,7 @@ test('examples name the best model: configured, else local, else of a cloud, els
 
 test('a start lists the hosters that it offers, without those at refused addresses', () =>
   onNewDatabase(async ({ pool, connection }) => {
-    const masterKey = Buffer.alloc(32, 7)
+    const masterKeys = new MasterKeys([Buffer.alloc(32, 7)])
     for (const [name, baseUrl] of [
       ['acme', 'https://models.acme.dev/v1'],
       ['inside', 'http://10.0.0.5/v1'],
@@ -121,13 +122,13 @@ test('a start lists the hosters that it offers, without those at refused address
       const tokens = { contextTokens: 1000, maxOutputTokens: 1000 }
       const model = { modelId: 'llama', upstreamModel: 'llama', price, ...tokens, features: [] }
       const hoster = { name, baseUrl, models: [model], trustScore: 0.5, shareBps: 8000 }
-      await addHoster(pool, hoster, { masterKey, allowPrivateUrls: true })
+      await addHoster(pool, hoster, { masterKeys, allowPrivateUrls: true })
       await activateHoster(pool, name)
     }
     const written: string[] = []
     const write = vi.spyOn(process.stdout, 'write').mockImplementation(text => written.push(String(text)) > 0)
     try {
-      await announce({ config, owner: connection, masterKey, port: 8080, findings: [] })
+      await announce({ config, owner: connection, masterKeys, port: 8080, findings: [] })
     } finally {
       write.mockRestore()
     }

@@ -38,6 +38,7 @@ const report = (
         servers: [{ endpointId: first, modelId: 'test-model', state, inFlight: 0, recentMs: [], customersKeptAway: 0 }],
         agents: [],
         disks: [],
+        masterKeys: [],
         attempts: attempts.map(([answered, failed]) => ({
           endpointId: first,
           modelId: 'test-model',

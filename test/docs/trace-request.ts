@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { createPool, transaction } from '../../src/base/db/pool.ts'
 import { http } from '../../src/base/runtime/node-http.ts'
+import { MasterKeys } from '../../src/base/secrets/master-keys.ts'
 import { issueKey } from '../../src/identity/auth/keys.ts'
 import { addCustomer } from '../../src/money/accounts/customers.ts'
 import { openAccount } from '../../src/money/ledger/accounts/open-account.ts'
@@ -72,7 +73,7 @@ async function startGateway() {
     config,
     connection,
     desk: connection,
-    masterKey: randomBytes(32),
+    masterKeys: new MasterKeys([randomBytes(32)]),
     offers: configuredOffers(config),
     log: pino({ level: 'silent' }),
     version: 'test',

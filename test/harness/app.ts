@@ -14,6 +14,7 @@ import type { Offer, ProviderKind } from '../../src/base/domain/offer.ts'
 import { readAttempts, type StoredAttempts } from '../../src/base/domain/stored-attempts.ts'
 import { createLog } from '../../src/base/runtime/create-log.ts'
 import type { Clock } from '../../src/base/runtime/scheduler.ts'
+import { MasterKeys } from '../../src/base/secrets/master-keys.ts'
 import { issueKey, type NewKey } from '../../src/identity/auth/keys.ts'
 import { activateHoster } from '../../src/market/marketplace/operate-hoster.ts'
 import { addHoster } from '../../src/market/supply/hosters/add-hoster.ts'
@@ -41,6 +42,8 @@ export interface TestAppOptions {
   readonly timeouts?: Partial<NodeTimeouts>
   /** Default: a random key. Several gateways on one database need the same key. */
   readonly masterKey?: Buffer
+  /** In the place of `masterKey`: a ring that the test changes. */
+  readonly masterKeys?: MasterKeys
   /** A database that the caller drops. Default: a new one, dropped with the gateway. */
   readonly database?: TestDatabase
   /** Receives each log line. Default: the gateway does not log. */
@@ -137,7 +140,7 @@ function withDefaults(yaml: string): string {
 /** Starts the whole gateway with its own database on a free port. `close` audits the ledger and throws if it finds a violation. */
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const database = options.database ?? (await createTestDatabase())
-  const masterKey = options.masterKey ?? randomBytes(32)
+  const masterKeys = options.masterKeys ?? new MasterKeys([options.masterKey ?? randomBytes(32)])
   // Holds the configuration and the journal.
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
   writeConfig(directory, options.yaml ?? '')
@@ -158,7 +161,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     }),
     connection: proxy?.connection ?? database.gatewayConnection,
     desk: proxy ? { ...database.deskConnection, ...proxy.address } : database.deskConnection,
-    masterKey,
+    masterKeys,
     offers: offersOf(config),
     log: options.onLog ? createLog(config.log, isDatabaseAway, { write: options.onLog }) : silent,
     version: 'test',
@@ -212,7 +215,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
       } as const
       const name = `hoster-${++namesUsed}`
       const added = { name, baseUrl, trustScore, shareBps, models: models.map(model => ({ ...standard, ...model })) }
-      const { hosterId } = await addHoster(database.pool, added, { masterKey, allowPrivateUrls: true })
+      const { hosterId } = await addHoster(database.pool, added, { masterKeys, allowPrivateUrls: true })
       await activateHoster(database.pool, name)
       await app.noticeChanges()
       return hosterId

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import { createPool } from '../../src/base/db/pool.ts'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { auditLedger } from '../../src/jobs/audit-ledger.ts'
 import { readLastAudit, recordAudit } from '../../src/money/ledger/audit/last-audit.ts'
@@ -8,7 +9,7 @@ import { createCreditEvidence } from '../../src/money/ledger/credit-evidence.ts'
 import { startTestApp, type TestApp } from '../harness/app.ts'
 import { createTestDatabase } from '../harness/database.ts'
 
-const evidence = createCreditEvidence(randomBytes(32))
+const evidence = createCreditEvidence(fixedKey(randomBytes(32)))
 
 async function metricOf(gateway: TestApp, name: string): Promise<number> {
   const text = await gateway.metrics()

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { beforeEach, type Mock, vi } from 'vitest'
 import { type Pool, transaction } from '../../src/base/db/pool.ts'
 import { systemClock, systemScheduler } from '../../src/base/runtime/scheduler.ts'
+import { MasterKeys } from '../../src/base/secrets/master-keys.ts'
 import { type Jobs, startJobs } from '../../src/jobs/start-jobs.ts'
 import { addCustomer } from '../../src/money/accounts/customers.ts'
 import { createAlertWatch } from '../../src/money/alerts/alert-watch.ts'
@@ -32,7 +33,7 @@ export interface JobWorld {
 
 /** Starts the parts of a job world before each test and stops them after it. */
 export function useJobWorld(): JobWorld {
-  const masterKey = randomBytes(32)
+  const masterKeys = new MasterKeys([randomBytes(32)])
   const database = useTestDatabase('test')
   const receiver = useResource(startWebhookReceiver, server => server.close(), 'test')
   const logMock = () => vi.fn<(facts: object, message: string) => void>()
@@ -50,7 +51,7 @@ export function useJobWorld(): JobWorld {
       startJobs({
         pool,
         deskPool: database.pool,
-        evidence: createCreditEvidence(masterKey),
+        evidence: createCreditEvidence(masterKeys),
         auditPool,
         queuePool,
         clock: systemClock,
@@ -63,7 +64,7 @@ export function useJobWorld(): JobWorld {
         alerts: {
           sql: database.pool,
           clock: systemClock,
-          masterKey,
+          masterKeys,
           mailer: createMailer(noSmtp, log),
           webhooks: { allowPrivate: true, publicLookup: createPinnedLookup() },
         },
@@ -74,6 +75,7 @@ export function useJobWorld(): JobWorld {
         closePromotionDays: async () => {},
         audits: null,
         refreshModels: async () => {},
+        resealSecrets: async () => {},
         marketplace: { verify: async () => {}, probe: async () => {}, applyPrices: async () => {} },
         evidenceDelayMs: 15 * 60_000,
         onQueueRestart,
@@ -92,7 +94,7 @@ export function useJobWorld(): JobWorld {
         database.pool,
         { customerId, email },
         { kind: 'low_balance', thresholdNanos: 5_000_000_000n, channel: 'webhook', target: receiver.url },
-        { masterKey, allowPrivateUrls: true },
+        { masterKeys, allowPrivateUrls: true },
       )
       const caps = { byTier: new Map(), fallback: 1_000_000_000n }
       await createAlertWatch({ pool: database.pool, scheduler: systemScheduler, caps, log, everyMs: 0 }).check()

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { transaction } from '../../src/base/db/pool.ts'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { issueKey } from '../../src/identity/auth/keys.ts'
 import { refundRequest } from '../../src/money/ledger/accounts/refund-request.ts'
 import { audit } from '../../src/money/ledger/audit/audit.ts'
@@ -21,7 +22,7 @@ function plantedPayout(more: string): string {
     SELECT hoster_id, hoster_id, hoster_id, 'csv', true, 'DE1', 'PO-1', 10000000, ${more} FROM h`
 }
 
-const evidence = createCreditEvidence(randomBytes(32))
+const evidence = createCreditEvidence(fixedKey(randomBytes(32)))
 const { isValid: isEvidence } = evidence
 
 /** One violation for each check. Bypasses the functions, triggers and constraints, which would reject it. */

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createPool, type Pool } from '../../src/base/db/pool.ts'
-import { deriveKey, EVIDENCE } from '../../src/base/secrets/master-key.ts'
+import { MasterKeys } from '../../src/base/secrets/master-keys.ts'
 import { houseCallers } from '../../src/market/trust/audits/house-customers.ts'
 import { audit } from '../../src/money/ledger/audit/audit.ts'
 import { createCreditEvidence } from '../../src/money/ledger/credit-evidence.ts'
@@ -11,7 +11,7 @@ import { useTestApp } from '../harness/use-test-app.ts'
 // Credit that no process of the gateway gave is found, whichever role of the database wrote it.
 
 const masterKey = randomBytes(32)
-const evidence = createCreditEvidence(deriveKey(masterKey, EVIDENCE))
+const evidence = createCreditEvidence(new MasterKeys([masterKey]).derived('evidence of credit'))
 const app = useTestApp({ masterKey, yaml: 'payments: { manual: { instructions: "Quote {reference}." } }\n' })
 let operator: BrowserClient
 let desk: Pool
@@ -101,7 +101,7 @@ test('all that the gateway gives has evidence, and no other key makes the same',
   await houseCallers(desk, evidence)
   expect(await findings()).toEqual({})
 
-  const other = createCreditEvidence(deriveKey(randomBytes(32), EVIDENCE))
+  const other = createCreditEvidence(new MasterKeys([randomBytes(32)]).derived('evidence of credit'))
   const found = await findings(other.isValid)
   expect(found.credit_has_evidence).toEqual(
     expect.arrayContaining([

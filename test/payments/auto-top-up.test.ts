@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { armFailpoints } from '../../src/base/runtime/failpoint.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { createCreditEvidence } from '../../src/money/ledger/credit-evidence.ts'
@@ -52,7 +53,13 @@ function job() {
     () => 'http://gateway',
   )
   const log = { warn() {} }
-  const sync = createPaymentSync({ pool, clock, drivers, evidence: createCreditEvidence(randomBytes(32)), log })
+  const sync = createPaymentSync({
+    pool,
+    clock,
+    drivers,
+    evidence: createCreditEvidence(fixedKey(randomBytes(32))),
+    log,
+  })
   return createAutoTopUps({
     pool,
     clock,
@@ -201,7 +208,7 @@ async function bookAgain(paymentId: string): Promise<void> {
   )
   await createPaymentSync({
     ...{ pool: app.database.pool, clock: systemClock, drivers, log: { warn() {} } },
-    evidence: createCreditEvidence(randomBytes(32)),
+    evidence: createCreditEvidence(fixedKey(randomBytes(32))),
   }).book(paymentId)
 }
 

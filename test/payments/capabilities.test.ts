@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createPool, type Pool } from '../../src/base/db/pool.ts'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { createCreditEvidence } from '../../src/money/ledger/credit-evidence.ts'
 import { createAutoTopUps } from '../../src/money/payments/auto-top-up.ts'
@@ -42,7 +43,7 @@ function gatewayWith(capabilities: Partial<PaymentProvider>) {
     },
     provider: { ...whole!.provider!, ...capabilities },
   }
-  const evidence = createCreditEvidence(randomBytes(32))
+  const evidence = createCreditEvidence(fixedKey(randomBytes(32)))
   const shared = { pool, clock, drivers: [driver], limits: { minNanos: USD, maxNanos: 1_000n * USD }, evidence, log }
   const sync = createPaymentSync(shared)
   return {

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { createPool, type Pool } from '../../src/base/db/pool.ts'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { armFailpoints, type FailpointName } from '../../src/base/runtime/failpoint.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { createCreditEvidence } from '../../src/money/ledger/credit-evidence.ts'
@@ -24,7 +25,7 @@ const DAY_MS = 24 * HOUR_MS
 let stripe: ScriptedStripe
 let clockMs = Date.now()
 const clock = { ...systemClock, epochMs: () => clockMs }
-const evidence = createCreditEvidence(randomBytes(32))
+const evidence = createCreditEvidence(fixedKey(randomBytes(32)))
 const pools: Pool[] = []
 /** Two nodes, each with its own connections and the rights of the desk. */
 let nodes: readonly ReturnType<typeof createNode>[]

@@ -134,6 +134,7 @@ function useRecords(endpointId: string, inFlight = 0) {
             servers: [],
             agents: [],
             disks: [],
+            masterKeys: [],
             attempts: [{ endpointId, modelId: 'test-model', ...noFailures, ...counts }],
             changes: [],
           },

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { watchControlVersions } from '../../src/base/db/control-version.ts'
 import { transaction } from '../../src/base/db/pool.ts'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { SupplyError } from '../../src/base/domain/supply-error.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { activateHoster, suspendHoster } from '../../src/market/marketplace/operate-hoster.ts'
@@ -18,8 +19,8 @@ import { setHosterPrice } from '../../src/market/supply/hosters/set-hoster-price
 import { useTestDatabase } from '../harness/use-test-app.ts'
 import { offerOf } from './random-market.ts'
 
-const masterKey = randomBytes(32)
-const secrets = { masterKey, allowPrivateUrls: false }
+const masterKeys = fixedKey(randomBytes(32))
+const secrets = { masterKeys, allowPrivateUrls: false }
 const price = { inputPicoPerToken: 200_000n, outputPicoPerToken: 600_000n }
 const acme: NewHoster = {
   name: 'acme',
@@ -44,7 +45,7 @@ const sourceOf = (more: Partial<Parameters<typeof createCatalogSource>[0]> = {})
   createCatalogSource({
     configured: [offerOf({ name: 'ollama', modelId: 'llama' })],
     sql: database.pool,
-    masterKey,
+    masterKeys,
     readEndpoint: () => [],
     allowPrivateHosters: false,
     clock: systemClock,
@@ -101,7 +102,7 @@ describe('the catalog', () => {
   test.each(['http://models.acme.dev/v1', 'https://10.0.0.5/v1'])(
     'skips %s, which was added while private addresses were allowed, once they are not',
     async baseUrl => {
-      await addHoster(database.pool, { ...acme, baseUrl }, { masterKey, allowPrivateUrls: true })
+      await addHoster(database.pool, { ...acme, baseUrl }, { masterKeys, allowPrivateUrls: true })
       await activateHoster(database.pool, 'acme')
       const allowing = sourceOf({ allowPrivateHosters: true })
       await allowing.refresh()
@@ -161,7 +162,7 @@ describe('the catalog', () => {
         .map(({ endpoint }) => endpoint.name),
     ).toEqual(['acme'])
     expect(problems.join()).toContain('Hoster "other" is not offered.')
-    await setHosterKey(database.pool, 'other', 'sk-new', masterKey)
+    await setHosterKey(database.pool, 'other', 'sk-new', masterKeys)
     await source.refresh()
     expect(
       source
@@ -205,7 +206,7 @@ describe('control versions', () => {
       () => activateHoster(database.pool, 'acme'),
       () => setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price }),
       () => setTrustScore(database.pool, 'acme', 0.5),
-      () => setHosterKey(database.pool, 'acme', null, masterKey),
+      () => setHosterKey(database.pool, 'acme', null, masterKeys),
       () => suspendHoster(database.pool, 'acme'),
     ]
     for (const [at, step] of steps.entries()) {

@@ -1,4 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { loadPriceLibrary } from '../../src/market/supply/providers/price-library.ts'
 import { createModelRefresh } from '../../src/operator/model-refresh.ts'
 import { readEndpoint } from '../../src/start/config/read-endpoint.ts'
@@ -42,7 +43,7 @@ const entries = async (name: string) => {
 const refreshAll = () =>
   createModelRefresh({
     pool: app.database.pool,
-    masterKey,
+    masterKeys: fixedKey(masterKey),
     readEndpoint,
     library: loadPriceLibrary,
     clock: { epochMs: Date.now },

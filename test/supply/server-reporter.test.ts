@@ -15,7 +15,13 @@ test('an offer whose attempts were dropped and begin again is charged once', asy
   const nodeId = randomUUID()
   const reporter = createServerReporter({
     ...{ pool: database.pool, nodeId: () => nodeId, version: '1', scheduler: systemScheduler },
-    ...{ offers: () => [], agents: () => [], disks: async () => [], customersKeptAway: () => new Map() },
+    ...{
+      offers: () => [],
+      agents: () => [],
+      disks: async () => [],
+      masterKeys: () => [],
+      customersKeptAway: () => new Map(),
+    },
     ...{ attempts: () => attempts, charged: charges.of, log: { warn: () => {} } },
   })
   const add = () => charges.add('server/model', { costNanos: 10n, ownCostNanos: 5n })

@@ -1,6 +1,7 @@
 import { createRandom } from '../../sim/random.ts'
 import type { Offer } from '../../src/base/domain/offer.ts'
 import type { OwnCanary } from '../../src/base/domain/own-canary.ts'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import type { AuditDeps } from '../../src/market/trust/audits/audit-deps.ts'
 import { createAuditor } from '../../src/market/trust/audits/audit-hoster.ts'
 import { createRelatedCustomers } from '../../src/market/trust/audits/related-customers.ts'
@@ -28,7 +29,7 @@ export type Answering = (request: AskedRequest) => string | null
 
 const plain = { serviceTier: 'balanced', privacyMode: false, trustedOnly: false, maxLatencyMs: null } as const
 
-const nameConversation = createConversationNames(Buffer.alloc(32))
+const nameConversation = createConversationNames(fixedKey(Buffer.alloc(32)))
 
 /** A request of a customer that shares it, of the model `m`. */
 export function sharedRequest(given: Partial<SharedRequest> & Pick<SharedRequest, 'customerId'>): SharedRequest {

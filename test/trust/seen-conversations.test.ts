@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { transaction } from '../../src/base/db/pool.ts'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { createConversationNames, createSeenConversations } from '../../src/market/trust/audits/seen-conversations.ts'
 import { pruneAudits } from '../../src/market/trust/evidence/audit-store.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
@@ -122,7 +123,10 @@ test('conversations are forgotten after a day', async () => {
 })
 
 test('a conversation is named by its customer and its beginning, and only with the key', () => {
-  const [names, others] = [createConversationNames(Buffer.alloc(32)), createConversationNames(Buffer.alloc(32, 1))]
+  const [names, others] = [
+    createConversationNames(fixedKey(Buffer.alloc(32))),
+    createConversationNames(fixedKey(Buffer.alloc(32, 1))),
+  ]
   const of = (...contents: unknown[]) => ({
     forward: { messages: contents.map((content, at) => ({ role: at % 2 === 0 ? 'user' : 'assistant', content })) },
   })

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { MasterKeys } from '../../src/base/secrets/master-keys.ts'
 import { createRecentManners } from '../../src/market/trust/audits/request-samples.ts'
 import { sharedBody } from '../../src/market/trust/audits/shared-body.ts'
 import { createSharedRequests } from '../../src/market/trust/audits/shared-requests.ts'
@@ -100,7 +101,7 @@ test('when a customer takes its consent back, or is disabled, what is kept of it
   const { shared } = startRequestSamples(
     {
       ...{ clock: { epochMs: () => 0, monotonicMs: () => 0 }, random: () => 0 },
-      ...{ masterKey: Buffer.alloc(32), started: { defer() {} } },
+      ...{ masterKeys: new MasterKeys([Buffer.alloc(32)]), started: { defer() {} } },
     } as never,
     { lookups: pool } as never,
     { changes: { onChange: (_: string, listener: () => void) => changes.push(listener) } } as never,

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
 import { transaction } from '../../src/base/db/pool.ts'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { publicHosters } from '../../src/market/marketplace/public-hosters.ts'
 import { readHosterOffers } from '../../src/market/supply/hosters/hoster-offers.ts'
 import { setTrustScore } from '../../src/market/supply/hosters/hosters.ts'
@@ -99,7 +100,7 @@ test('an audit changes nothing that its hoster or the public sees until its day 
   expect([everybody.score, itself.score, everybody.earned_score]).toEqual([shown, shown, shown])
   expect(listed).toMatchObject([{ trust_score: shown }])
   const { offers } = await readHosterOffers(database.pool, {
-    ...{ masterKey: randomBytes(32), allowPrivateHosters: false, onProblem: () => {} },
+    ...{ masterKeys: fixedKey(randomBytes(32)), allowPrivateHosters: false, onProblem: () => {} },
     nowMs: MIDNIGHT_MS + DAY_MS,
   })
   const { endpoint } = offers.find(offer => offer.endpoint.hosterId === hosterId)!

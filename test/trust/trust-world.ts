@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Attempt, Outcome } from '../../src/base/domain/handoff.ts'
+import { fixedKey } from '../../src/base/domain/sealing-keys.ts'
 import { activateHoster } from '../../src/market/marketplace/operate-hoster.ts'
 import { addHoster } from '../../src/market/supply/hosters/add-hoster.ts'
 import { addCustomer } from '../../src/money/accounts/customers.ts'
@@ -59,7 +60,7 @@ export async function createHoster(database: TestDatabase): Promise<{ hosterId: 
   const created = await addHoster(
     database.pool,
     { name, baseUrl: 'https://models.example.com/v1', models, trustScore: 0, shareBps: 8_000 },
-    { masterKey: randomBytes(32), allowPrivateUrls: false },
+    { masterKeys: fixedKey(randomBytes(32)), allowPrivateUrls: false },
   )
   await activateHoster(database.pool, name)
   return created

@@ -71,7 +71,7 @@ $$;
 -- The rights on one table: of one role, at most.
 CREATE OR REPLACE FUNCTION table_rights(p_table name, p_kind "char", p_is_desk boolean) RETURNS text
 LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN p_kind = 'v' OR p_table = ANY (money_tables() || ARRAY['migration', 'migration_functions', 'gateway_role']::name[])
+  SELECT CASE WHEN p_kind = 'v' OR p_table = ANY (money_tables() || ARRAY['migration', 'migration_functions', 'gateway_role', 'master_key']::name[])
     OR (NOT p_is_desk AND p_table = ANY (desk_tables())) THEN 'SELECT' ELSE 'SELECT, INSERT, UPDATE, DELETE' END
 $$;
 

@@ -77,6 +77,8 @@ export type AuditAction =
   | 'provider.removed'
   | 'provider.models_proposed'
   | 'config.reloaded'
+  | 'master_key.rotated'
+  | 'master_key.forgotten'
   | 'settings.changed'
   | 'hoster.changed'
   | 'hoster.viewed'

@@ -2,9 +2,9 @@ import type { Sql } from './pool.ts'
 
 /**
  * A kind of change that running nodes must notice: `access` is keys and customers, `supply` is hosters, managed providers and prices,
- * `settings` those of operators.
+ * `settings` those of operators, `master_key` is which of the master keys seals.
  */
-export type ControlTopic = 'access' | 'supply' | 'settings'
+export type ControlTopic = 'access' | 'supply' | 'settings' | 'master_key'
 
 export interface ControlVersions {
   /**

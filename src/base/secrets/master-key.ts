@@ -1,59 +1,77 @@
-import { createHmac, randomBytes } from 'node:crypto'
-import { chmodSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { chmodSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { giveToSameOwner } from '../db/file-owner.ts'
 import { makeDataDirectory } from '../db/make-directory.ts'
+import { MasterKeys } from './master-keys.ts'
 
 const KEY_BYTES = 32
 
 /**
- * Returns the key that seals upstream credentials: `masterKey` of the configuration (SWITCHYARD_MASTER_KEY,
- * 32 bytes as hex or base64), or the key in `<dataDir>/master.key`, created on first use. Throws an Error
- * that says what to do when either is not a valid key.
+ * Returns the master keys: `masterKey` of the configuration (SWITCHYARD_MASTER_KEY), or those in `<dataDir>/master.key`, where the
+ * first start creates one. Each is 32 bytes as hex or base64; blanks, commas or line ends stand between several. Throws an Error
+ * that says what to do when one is not a valid key.
  */
-export function loadMasterKey(place: MasterKeyPlace): Buffer {
-  return findMasterKey(place) ?? create(pathIn(place.dataDir), place.dataDir)
+export function loadMasterKeys(place: MasterKeyPlace): MasterKeys {
+  return findMasterKeys(place) ?? new MasterKeys(create(pathIn(place.dataDir), place.dataDir))
 }
-
-/** Derives a key of its own for a purpose. */
-export function deriveKey(masterKey: Buffer, purpose: string): Buffer {
-  return createHmac('sha256', masterKey).update(purpose).digest()
-}
-
-/** The purpose of the key that signs credit: see ledger/credit-evidence.ts. */
-export const EVIDENCE = 'evidence of credit'
 
 export interface MasterKeyPlace {
-  /** Null or empty when the key is in the data directory. */
+  /** Null or empty when the keys are in the data directory. */
   readonly masterKey: string | null
   readonly dataDir: string
 }
 
-/** Like loadMasterKey, but returns undefined instead of creating a key. */
-export function findMasterKey({ masterKey, dataDir }: MasterKeyPlace): Buffer | undefined {
-  if (masterKey !== null && masterKey !== '') {
-    const key = parseMasterKey(masterKey)
-    if (!key)
+/** Like loadMasterKeys, but returns undefined instead of creating a key. */
+export function findMasterKeys({ masterKey, dataDir }: MasterKeyPlace): MasterKeys | undefined {
+  if (!isInFile({ masterKey })) {
+    const keys = parseMasterKeys(masterKey ?? '')
+    if (!keys)
       throw new Error(
         'SWITCHYARD_MASTER_KEY must be 32 bytes as hex (64 characters) or base64 (44). Create one with: openssl rand -hex 32',
       )
-    return key
+    return new MasterKeys(keys)
   }
-  return read(pathIn(dataDir))
+  const keys = read(pathIn(dataDir))
+  return keys && new MasterKeys(keys)
 }
 
-const pathIn = (dataDir: string) => join(dataDir, 'master.key')
+/** Whether the keys are in the data directory, where commands can change them. */
+export const isInFile = ({ masterKey }: Pick<MasterKeyPlace, 'masterKey'>) => masterKey === null || masterKey === ''
 
-/** Reads 32 bytes from hex, base64 or base64url; undefined for anything else. */
-export function parseMasterKey(text: string): Buffer | undefined {
-  const trimmed = text.trim()
-  if (/^[0-9a-f]{64}$/i.test(trimmed)) return Buffer.from(trimmed, 'hex')
-  if (!/^[A-Za-z0-9+/_-]{43}=?$/.test(trimmed)) return undefined
-  const key = Buffer.from(trimmed, 'base64')
+export const pathIn = (dataDir: string) => join(dataDir, 'master.key')
+
+/** Draws a key, and adds it to those in the data directory. It is on the disk when this returns. */
+export function addMasterKey(dataDir: string): Buffer {
+  const key = randomBytes(KEY_BYTES)
+  writeMasterKeys(dataDir, [...(read(pathIn(dataDir)) ?? []), key])
+  return key
+}
+
+/** Replaces the keys in the data directory. A reader sees the old ones or the new ones, never a part. */
+export function writeMasterKeys(dataDir: string, keys: readonly Buffer[]): void {
+  const path = pathIn(dataDir)
+  withDraft(path, keys, draft => renameSync(draft, path))
+}
+
+/** Reads 32 bytes each from hex, base64 or base64url. Undefined if there is none, or anything else. */
+export function parseMasterKeys(text: string): readonly Buffer[] | undefined {
+  const keys = text
+    .split(/[\s,]+/)
+    .filter(word => word !== '')
+    .map(parseMasterKey)
+  if (keys.length === 0 || !keys.every(key => key !== undefined)) return undefined
+  return keys.filter((key, at) => keys.findIndex(each => each.equals(key)) === at)
+}
+
+function parseMasterKey(text: string): Buffer | undefined {
+  if (/^[0-9a-f]{64}$/i.test(text)) return Buffer.from(text, 'hex')
+  if (!/^[A-Za-z0-9+/_-]{43}=?$/.test(text)) return undefined
+  const key = Buffer.from(text, 'base64')
   return key.length === KEY_BYTES ? key : undefined
 }
 
-function read(path: string): Buffer | undefined {
+function read(path: string): readonly Buffer[] | undefined {
   let text: string
   try {
     text = readFileSync(path, 'utf8')
@@ -62,31 +80,35 @@ function read(path: string): Buffer | undefined {
     if (code === 'ENOENT') return undefined
     throw new Error(`Cannot read ${path} (${code}). Run this as its owner, or as root.`)
   }
-  const key = parseMasterKey(text)
-  if (!key)
+  const keys = parseMasterKeys(text)
+  if (!keys)
     throw new Error(
       `${path} does not contain a valid key. Restore it from a backup: without it, the stored keys of hosters cannot be decrypted.`,
     )
-  return key
+  return keys
 }
 
-/**
- * Creates a key. Writes it under a temporary name, then links it: a reader never sees half a key, and two
- * concurrent starts end up with the same key.
- */
-function create(path: string, dataDir: string): Buffer {
+/** Creates a key. Two concurrent starts end up with the same one. */
+function create(path: string, dataDir: string): readonly Buffer[] {
   makeDataDirectory(dataDir)
-  const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
-  const key = randomBytes(KEY_BYTES)
+  const keys = [randomBytes(KEY_BYTES)]
   try {
-    writeFileSync(draft, `${key.toString('hex')}\n`, { mode: 0o600, flag: 'wx', flush: true })
-    chmodSync(draft, 0o600)
-    giveToSameOwner(draft)
-    linkSync(draft, path)
-    return key
+    withDraft(path, keys, draft => linkSync(draft, path))
+    return keys
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
     return read(path)!
+  }
+}
+
+/** Writes the keys under a temporary name and passes it to `publish`: a reader never sees half a key. */
+function withDraft(path: string, keys: readonly Buffer[], publish: (draft: string) => void): void {
+  const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
+  try {
+    writeFileSync(draft, keys.map(key => `${key.toString('hex')}\n`).join(''), { mode: 0o600, flag: 'wx', flush: true })
+    chmodSync(draft, 0o600)
+    giveToSameOwner(draft)
+    publish(draft)
   } finally {
     rmSync(draft, { force: true })
   }

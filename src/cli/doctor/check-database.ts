@@ -6,8 +6,10 @@ import { openDatabase } from '../../base/db/open-database.ts'
 import { createPool, type Pool } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
-import { findMasterKey } from '../../base/secrets/master-key.ts'
-import { markOf, readMark } from '../../base/secrets/master-key-mark.ts'
+import { isResealed, readMark, readRing } from '../../base/secrets/key-ring-state.ts'
+import { findMasterKeys, isInFile } from '../../base/secrets/master-key.ts'
+import { countSealed } from '../../base/secrets/reseal.ts'
+import { nameOfPlace } from '../../base/secrets/sealed-places.ts'
 import { readHosterOffers } from '../../market/supply/hosters/hoster-offers.ts'
 import { listLiveNodes } from '../../money/ledger/leases/list-live-nodes.ts'
 import { lateJobWarning, readLateJob } from '../../operator/late-job.ts'
@@ -84,7 +86,7 @@ async function checkOpenDatabase(config: Config, pool: Pool, gateway: Pool): Pro
     await checkJobs(gateway),
     await runCheck('account tiers', () => checkAccountTiers(pool, config)),
     masterKey,
-    ...(masterKey.ok ? await checkHosters(config, pool) : []),
+    ...(masterKey.ok ? [...(await checkRotation(config, pool)), ...(await checkHosters(config, pool))] : []),
   ]
 }
 
@@ -166,23 +168,48 @@ async function checkAccountTiers(pool: Pool, config: Config): Promise<string> {
 
 /** @param mark the mark of the key that the server last started with; undefined if no server has started yet */
 function checkMasterKey(config: Config, mark: string | undefined): string {
-  const key = findMasterKey(config)
-  if (mark !== undefined && (key === undefined || markOf(key) !== mark)) {
-    throw new Error(masterKeyProblem(config, key !== undefined))
-  }
-  if (key === undefined) return 'none yet; the first start creates it in the data directory'
-  return config.masterKey === null ? join(config.dataDir, 'master.key') : 'SWITCHYARD_MASTER_KEY'
+  const keys = findMasterKeys(config)
+  if (mark !== undefined && !keys?.use(mark)) throw new Error(masterKeyProblem(config, keys !== undefined))
+  if (keys === undefined) return 'none yet; the first start creates it in the data directory'
+  return isInFile(config) ? join(config.dataDir, 'master.key') : 'SWITCHYARD_MASTER_KEY'
+}
+
+/** Warns of stored secrets that the current master key did not seal. No finding if there is one key, and it sealed all. */
+async function checkRotation(config: Config, pool: Pool): Promise<Finding[]> {
+  let isWarning = false
+  let isUsual = true
+  const finding = await runCheck('key ring', async () => {
+    const keys = findMasterKeys(config)
+    const mark = await readMark(pool)
+    if (keys === undefined || mark === undefined || !keys.use(mark)) return ''
+    const counts = await countSealed(pool, keys)
+    const left = counts
+      .filter(({ former, unknown }) => former + unknown > 0)
+      .map(({ place, former, unknown }) => `${former + unknown} in ${nameOfPlace(place)}`)
+    const former = (await readRing(pool)).filter(({ state }) => state === 'former').length
+    isWarning = left.length > 0
+    isUsual = !isWarning && former === 0
+    if (isWarning) {
+      const cause = (await isResealed(pool))
+        ? `no known key opens them; for details, run: ${ownCommand('key-ring status')}`
+        : 'a job seals them again while a gateway runs'
+      return `The current master key did not seal ${left.join(', ')}: ${cause}`
+    }
+    return `${former} former keys that nothing needs; to forget them, run: ${ownCommand('key-ring forget')}`
+  })
+  if (finding.ok && isUsual) return []
+  return [isWarning ? { ...finding, warning: true } : finding]
 }
 
 async function checkHosters(config: Config, pool: Pool): Promise<Finding[]> {
   const { allowPrivateUrls } = config.hosters
   const { rows } = await pool.query("SELECT FROM hoster WHERE state = 'active' LIMIT 1")
   if (rows.length === 0) return []
-  const masterKey = findMasterKey(config)
-  if (masterKey === undefined) return [{ check: 'hoster', ok: false, detail: masterKeyProblem(config, false) }]
+  const masterKeys = findMasterKeys(config)
+  if (masterKeys === undefined) return [{ check: 'hoster', ok: false, detail: masterKeyProblem(config, false) }]
   const problems: Finding[] = []
   const { offers } = await readHosterOffers(pool, {
-    masterKey,
+    masterKeys,
     nowMs: Date.now(),
     allowPrivateHosters: allowPrivateUrls,
     onProblem: detail => problems.push({ check: 'hoster', ok: false, detail }),

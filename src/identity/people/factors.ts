@@ -157,8 +157,9 @@ export function createFactors({
           [personId, hashOf(code)],
         )
         if (rowCount === 1) return true
+        // Locked: the secret may be sealed again at any time, and is compared below.
         const { rows } = await sql.query<{ sealed: Buffer | null }>(
-          'SELECT totp_secret AS sealed FROM person WHERE person_id = $1',
+          'SELECT totp_secret AS sealed FROM person WHERE person_id = $1 FOR NO KEY UPDATE',
           [personId],
         )
         const sealed = rows[0]?.sealed ?? null

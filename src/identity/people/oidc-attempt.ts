@@ -1,5 +1,6 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
+import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 
 // An attempt to sign in at another service is kept by the browser, in a cookie with a MAC. What the service gets
 // (state, nonce, PKCE) follows from the cookie and a key of the gateway, so nothing is stored before the service has
@@ -27,9 +28,9 @@ export interface OidcSecrets {
 
 const VALID_MS = 600_000
 
-/** Makes the cookie of an attempt. It works for ten minutes. @param key 32 bytes */
+/** Makes the cookie of an attempt. It works for ten minutes. */
 export function mintAttempt(
-  key: Buffer,
+  { current: key }: SealingKeys,
   attempt: OidcAttempt,
   nowMs: number,
 ): { cookie: string; expiresAt: Date; secrets: OidcSecrets } {
@@ -42,12 +43,13 @@ export function mintAttempt(
 
 /** Reads the cookie of an attempt. Returns undefined if it was not made here, or is too old. */
 export function readAttempt(
-  key: Buffer,
+  { all }: SealingKeys,
   cookie: string,
   nowMs: number,
 ): { attempt: OidcAttempt; secrets: OidcSecrets } | undefined {
   const [body = '', proof = ''] = cookie.split('.')
-  if (!isSame(proof, mac(key, 'cookie', body))) return undefined
+  const key = all.find(each => isSame(proof, mac(each, 'cookie', body)))
+  if (key === undefined) return undefined
   const {
     expiresMs,
     random: _,

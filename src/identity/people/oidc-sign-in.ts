@@ -2,6 +2,7 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 import { networkOf } from '../../base/runtime/client-address.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { acceptInvitation, type JoinHoster } from './accept-invitation.ts'
@@ -88,7 +89,7 @@ interface OidcDeps {
   readonly joinHoster: JoinHoster
   readonly proveAddress: ProveAddress
   /** 32 bytes. */
-  readonly attemptKey: Buffer
+  readonly attemptKeys: SealingKeys
 }
 
 export function createOidcSignIn({
@@ -101,7 +102,7 @@ export function createOidcSignIn({
   notices,
   joinHoster,
   proveAddress,
-  attemptKey,
+  attemptKeys,
 }: OidcDeps): OidcSignIn {
   const nowMs = () => clock.epochMs()
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
@@ -232,7 +233,7 @@ export function createOidcSignIn({
       const sessionId = signedIn?.sessionId ?? null
       const inviteHash = inviteToken === null ? null : hashSecretToken(inviteToken).toString('hex')
       await inTransaction(sql => invitationOf(sql, inviteHash))
-      const { cookie, expiresAt, secrets } = mintAttempt(attemptKey, { ...attempt, sessionId, inviteHash }, nowMs())
+      const { cookie, expiresAt, secrets } = mintAttempt(attemptKeys, { ...attempt, sessionId, inviteHash }, nowMs())
       const isFresh = order.purpose === 'confirm'
       const url = await oidcClient.authorizationUrl(provider, { redirectUri: order.redirectUri, secrets, isFresh })
       return { url, cookie, expiresAt }
@@ -240,7 +241,7 @@ export function createOidcSignIn({
     async finish({ cookie, query, signedIn }, client) {
       const network = networkOf(client.address)
       await inTransaction(sql => takeNamelessAttempt(sql, network, nowMs()))
-      const found = cookie === undefined ? undefined : readAttempt(attemptKey, cookie, nowMs())
+      const found = cookie === undefined ? undefined : readAttempt(attemptKeys, cookie, nowMs())
       const provider = providers.find(({ id }) => id === found?.attempt.provider)
       if (found === undefined || provider === undefined) throw new ApiError('sign_in_refused')
       const { attempt, secrets } = found

@@ -1,5 +1,6 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
+import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 
 // A challenge carries its own proof: when it ends, random bits, and a MAC over both and over its holder. So asking for
 // one stores nothing, and nobody can fill the database by asking.
@@ -16,20 +17,26 @@ export interface ChallengeHolder {
   readonly holder: string
 }
 
-/** Makes a challenge that works for five minutes. @param key 32 bytes */
-export function mintChallenge(key: Buffer, holder: ChallengeHolder, nowMs: number): Buffer<ArrayBuffer> {
+/** Makes a challenge that works for five minutes. */
+export function mintChallenge({ current }: SealingKeys, holder: ChallengeHolder, nowMs: number): Buffer<ArrayBuffer> {
   const head = Buffer.alloc(HEAD_BYTES)
   head.writeUIntBE(nowMs + VALID_MS, 0, TIME_BYTES)
   randomBytes(HEAD_BYTES - TIME_BYTES).copy(head, TIME_BYTES)
-  return Buffer.concat([head, macOf(key, holder, head)])
+  return Buffer.concat([head, macOf(current, holder, head)])
 }
 
 /** Whether the challenge, in base64url, was made for this holder and is not too old. */
-export function isChallengeOf(key: Buffer, challenge: string, holder: ChallengeHolder, nowMs: number): boolean {
+export function isChallengeOf(
+  { all }: SealingKeys,
+  challenge: string,
+  holder: ChallengeHolder,
+  nowMs: number,
+): boolean {
   const bytes = Buffer.from(challenge, 'base64url')
   if (bytes.length !== HEAD_BYTES + MAC_BYTES) return false
   const head = bytes.subarray(0, HEAD_BYTES)
-  return timingSafeEqual(bytes.subarray(HEAD_BYTES), macOf(key, holder, head)) && head.readUIntBE(0, TIME_BYTES) > nowMs
+  const mac = bytes.subarray(HEAD_BYTES)
+  return all.some(key => timingSafeEqual(mac, macOf(key, holder, head))) && head.readUIntBE(0, TIME_BYTES) > nowMs
 }
 
 /** Marks a challenge as used. Returns false if it was used before. */

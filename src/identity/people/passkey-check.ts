@@ -2,6 +2,7 @@ import type { AuthenticationResponseJSON } from '@simplewebauthn/server'
 import type { Pool } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { type ChallengeHolder, isChallengeOf, spendChallenge } from './passkey-challenge.ts'
 
@@ -24,19 +25,18 @@ export interface PasskeyProof extends ChallengeHolder {
  */
 export type PasskeyCheck = (proof: PasskeyProof) => Promise<string>
 
-/** @param challengeKey 32 bytes */
 export function createPasskeyCheck({
   pool,
   clock,
-  challengeKey,
+  challengeKeys,
 }: {
   pool: Pool
   clock: Clock
-  challengeKey: Buffer
+  challengeKeys: SealingKeys
 }): PasskeyCheck {
   return async proof => {
     const { response, site } = proof
-    const challenge = await useChallenge(pool, challengeKey, response.response.clientDataJSON, proof, clock.epochMs())
+    const challenge = await useChallenge(pool, challengeKeys, response.response.clientDataJSON, proof, clock.epochMs())
     const passkey = await findPasskey(pool, response.id).catch(refuseOutage)
     if (passkey === undefined || !namesPerson(response.response.userHandle, passkey.personId)) {
       throw new ApiError('wrong_passkey')
@@ -71,13 +71,13 @@ export function createPasskeyCheck({
  */
 export async function useChallenge(
   pool: Pool,
-  challengeKey: Buffer,
+  challengeKeys: SealingKeys,
   clientDataJson: string,
   holder: ChallengeHolder,
   nowMs: number,
 ): Promise<string> {
   const challenge = challengeIn(clientDataJson)
-  if (challenge === undefined || !isChallengeOf(challengeKey, challenge, holder, nowMs)) {
+  if (challenge === undefined || !isChallengeOf(challengeKeys, challenge, holder, nowMs)) {
     throw new ApiError('wrong_passkey')
   }
   if (!(await spendChallenge(pool, challenge, nowMs).catch(refuseOutage))) throw new ApiError('wrong_passkey')

@@ -8,6 +8,7 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { firstRecoveryCodes, forgetCodesWithoutFactor, requireFactorInUse, requireMayEnrol } from './factors.ts'
 import { requireOtherWayIn } from './other-way-in.ts'
@@ -61,20 +62,19 @@ export function mintBrowserSecret(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** @param challengeKey 32 bytes */
 export function createPasskeys({
   pool,
   clock,
   notices,
-  challengeKey,
+  challengeKeys,
 }: {
   pool: Pool
   clock: Clock
   notices: SecurityNotices
-  challengeKey: Buffer
+  challengeKeys: SealingKeys
 }): Passkeys {
   const inTransaction = <T>(work: (sql: Sql) => Promise<T>) => transaction(pool, work).catch(refuseOutage)
-  const challengeFor = (holder: ChallengeHolder) => mintChallenge(challengeKey, holder, clock.epochMs())
+  const challengeFor = (holder: ChallengeHolder) => mintChallenge(challengeKeys, holder, clock.epochMs())
 
   async function requestOptions(holder: ChallengeHolder, { rpId }: PasskeySite, allowCredentials: { id: string }[]) {
     const { generateAuthenticationOptions } = await import('@simplewebauthn/server')
@@ -113,7 +113,7 @@ export function createPasskeys({
       requireMayEnrol(signedIn)
       const holder = { purpose: 'register', holder: signedIn.sessionId } as const
       const { clientDataJSON } = response.response
-      const challenge = await useChallenge(pool, challengeKey, clientDataJSON, holder, clock.epochMs())
+      const challenge = await useChallenge(pool, challengeKeys, clientDataJSON, holder, clock.epochMs())
       const { verifyRegistrationResponse } = await import('@simplewebauthn/server')
       const { registrationInfo } = await verifyRegistrationResponse({
         response,

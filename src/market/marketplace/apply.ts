@@ -3,6 +3,7 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 import { SupplyError } from '../../base/domain/supply-error.ts'
 import { sealSecret } from '../../base/secrets/sealed-secret.ts'
 import { checkHosterUrl, checkKey, checkName } from '../supply/hosters/check-hoster.ts'
@@ -22,7 +23,7 @@ export interface HosterServer {
 
 /** What the operator allows and keeps. */
 export interface ServerRules {
-  readonly masterKey: Buffer
+  readonly masterKeys: SealingKeys
   readonly allowPrivateUrls: boolean
 }
 
@@ -127,8 +128,8 @@ function checked<T>(param: string, check: () => T): T {
   }
 }
 
-function sealed(hosterId: string, apiKey: string | undefined, { masterKey }: ServerRules): Buffer | null {
-  return apiKey === undefined ? null : sealSecret(masterKey, apiKey, { ownerId: hosterId, purpose: 'upstream_key' })
+function sealed(hosterId: string, apiKey: string | undefined, { masterKeys }: ServerRules): Buffer | null {
+  return apiKey === undefined ? null : sealSecret(masterKeys, apiKey, { ownerId: hosterId, purpose: 'upstream_key' })
 }
 
 async function requireFewer(sql: Sql, personId: string): Promise<void> {

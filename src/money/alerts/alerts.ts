@@ -12,6 +12,7 @@ import {
 } from '../../base/domain/alert-rule.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { usdText } from '../../base/domain/money.ts'
+import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 import { sealSecret } from '../../base/secrets/sealed-secret.ts'
 import { parseOutboundUrl } from '../../wire/egress/outbound-url.ts'
 import {
@@ -56,7 +57,7 @@ export interface AddedRule {
 const TESTS_PER_HOUR = 10
 const HISTORY_MAX = 50
 
-export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivateUrls: boolean }): Alerts {
+export function createAlerts(deps: { pool: Pool; masterKeys: SealingKeys; allowPrivateUrls: boolean }): Alerts {
   const sql: Sql = { query: (statement, values) => deps.pool.query<never>(statement, values).catch(refuse) }
   /**
    * Serialises the work of each customer, so that concurrent calls cannot exceed the limits of rules and
@@ -113,7 +114,7 @@ export async function addRule(
   sql: Sql,
   { customerId, email }: AlertOwner,
   { kind, thresholdNanos, channel, target }: NewAlertRule,
-  { masterKey, allowPrivateUrls }: { masterKey: Buffer; allowPrivateUrls: boolean },
+  { masterKeys, allowPrivateUrls }: { masterKeys: SealingKeys; allowPrivateUrls: boolean },
 ): Promise<AddedRule> {
   const hasThreshold = kindsWithThreshold.includes(kind)
   if (hasThreshold && thresholdNanos === null) {
@@ -137,7 +138,7 @@ export async function addRule(
     channel,
     target: channel === 'webhook' ? webhookUrl(target, allowPrivateUrls) : (target ?? email),
     secretSealed:
-      secret === null ? null : sealSecret(masterKey, secret, { ownerId: ruleId, purpose: 'webhook_secret' }),
+      secret === null ? null : sealSecret(masterKeys, secret, { ownerId: ruleId, purpose: 'webhook_secret' }),
   })
   if (!rule)
     throw invalid(

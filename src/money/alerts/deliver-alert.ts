@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { openSecret } from '../../base/secrets/sealed-secret.ts'
 import { alertMessage } from './alert-message.ts'
@@ -9,7 +10,7 @@ import { type PostWebhookOptions, postWebhook, type Sent, signWebhook } from './
 export interface DeliverDeps {
   readonly sql: Sql
   readonly clock: Clock
-  readonly masterKey: Buffer
+  readonly masterKeys: SealingKeys
   readonly mailer: Mailer
   readonly webhooks: PostWebhookOptions
 }
@@ -27,11 +28,11 @@ export async function deliverAlert(deps: DeliverDeps, alertId: string): Promise<
   return sent
 }
 
-function send({ clock, masterKey, mailer, webhooks }: DeliverDeps, alert: DueAlert): Promise<Sent> {
+function send({ clock, masterKeys, mailer, webhooks }: DeliverDeps, alert: DueAlert): Promise<Sent> {
   const { subject, text, json } = alertMessage(alert)
   const { alertId, ruleId, target, secretSealed } = alert
   if (alert.channel === 'email') return mailer.send({ to: target, subject, text, id: alertId })
-  const secret = openSecret(masterKey, secretSealed!, { ownerId: ruleId, purpose: 'webhook_secret' })
+  const secret = openSecret(masterKeys, secretSealed!, { ownerId: ruleId, purpose: 'webhook_secret' })
   // The id is the same for all attempts, so that a receiver can recognise repetitions.
   const headers = signWebhook(secret, { id: alertId, epochMs: clock.epochMs(), body: json })
   return postWebhook(target, headers, json, webhooks)

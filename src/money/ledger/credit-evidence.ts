@@ -1,10 +1,11 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
 import type { Nanos } from '../../base/domain/money.ts'
+import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 
 /**
  * Proves that a process of the gateway gave a credit. Each is an HMAC-SHA-256 with a key that the database does not
- * have, so no role of the database can make one. The audit checks it.
+ * have, so no role of the database can make one. The audit checks it. A former key confirms what it signed until it is forgotten.
  */
 export interface CreditEvidence {
   /**
@@ -18,6 +19,8 @@ export interface CreditEvidence {
   addVoucher(sql: Sql, voucherId: string, amountNanos: Nanos): Promise<void>
   /** Checks the facts of the view `given_credit`, or those of a voucher. */
   isValid(facts: readonly (string | null)[], mac: Buffer | null): boolean
+  /** Returns the evidence of the current key in the place of that of a former key. Null if it is current, or not valid. */
+  renewed(facts: readonly (string | null)[], mac: Buffer): Buffer | null
 }
 
 type CreditKind = 'credit' | 'payment' | 'voucher'
@@ -45,9 +48,12 @@ const FACTS = [
   'isLive',
 ] as const
 
-/** @param key 32 bytes; see `deriveKey` */
-export function createCreditEvidence(key: Buffer): CreditEvidence {
-  const macOf = (facts: readonly (string | null)[]) => createHmac('sha256', key).update(JSON.stringify(facts)).digest()
+export function createCreditEvidence(keys: SealingKeys): CreditEvidence {
+  const macWith = (key: Buffer, facts: readonly (string | null)[]) =>
+    createHmac('sha256', key).update(JSON.stringify(facts)).digest()
+  const macOf = (facts: readonly (string | null)[]) => macWith(keys.current, facts)
+  const isOf = (key: Buffer, facts: readonly (string | null)[], mac: Buffer) =>
+    timingSafeEqual(macWith(key, facts), mac)
   return {
     async add(sql, kind, ref, known = {}) {
       const { rows } = await sql.query<{ facts: (string | null)[] }>(
@@ -65,7 +71,11 @@ export function createCreditEvidence(key: Buffer): CreditEvidence {
     async addVoucher(sql, voucherId, amountNanos) {
       await sql.query('SELECT add_voucher_evidence($1, $2)', [voucherId, macOf(voucherFacts(voucherId, amountNanos))])
     },
-    isValid: (facts, mac) => mac !== null && timingSafeEqual(macOf(facts), mac),
+    isValid: (facts, mac) => mac !== null && keys.all.some(key => isOf(key, facts, mac)),
+    renewed(facts, mac) {
+      const signer = keys.all.find(key => isOf(key, facts, mac))
+      return signer === undefined || signer === keys.current ? null : macOf(facts)
+    },
   }
 }
 

@@ -43,6 +43,7 @@ const calm: AlarmFacts = {
   createdMs: NOW_MS - DAY_MS,
   backupMs: null,
   silentProviders: [],
+  rotation: null,
   rules: { promotionDayNanos: 1n, backupDays: 7, isEmbedded: true, providers: [] },
   nowMs: NOW_MS,
 }
@@ -125,6 +126,15 @@ test.each<[string, Partial<AlarmFacts>, string[]]>([
     { audit: { atEpochMs: NOW_MS - DAY_MS, elapsedMs: 1, violations: 0 } },
     ['warn audit_missing'],
   ],
+  ['a rotation that has just begun', { rotation: { step: 'hand_out', sinceMs: NOW_MS - 1 } }, []],
+  ['a rotation that waits for nodes', { rotation: { step: 'hand_out', sinceMs: 0 } }, ['warn rotation_unfinished']],
+  ['values of a former master key', { rotation: { step: 'seal_again', sinceMs: 0 } }, ['warn rotation_unfinished']],
+  ['a rotation that has just begun', { rotation: { step: 'hand_out', sinceMs: NOW_MS - 1 } }, []],
+  ['a rotation that waits for nodes', { rotation: { step: 'hand_out', sinceMs: 0 } }, ['warn rotation_unfinished']],
+  ['values of a former master key', { rotation: { step: 'seal_again', sinceMs: 0 } }, ['warn rotation_unfinished']],
+  ['a rotation that has just begun', { rotation: { step: 'hand_out', sinceMs: NOW_MS - 1 } }, []],
+  ['a rotation that waits for nodes', { rotation: { step: 'hand_out', sinceMs: 0 } }, ['warn rotation_unfinished']],
+  ['values of a former master key', { rotation: { step: 'seal_again', sinceMs: 0 } }, ['warn rotation_unfinished']],
   ['a late job', { lateJob: { task: 't', sinceMs: 0, lateS: 300 } }, ['danger jobs_late']],
   [
     'the worst first',

@@ -47,6 +47,7 @@ export function alarmsOf(facts: AlarmFacts): Alarm[] {
     ...diskAlarms(facts),
     ...backupAlarms(facts),
     ...webhookAlarms(facts),
+    ...rotationAlarms(facts),
     ...waitingAlarms(facts),
   ]
   return found
@@ -286,6 +287,28 @@ function webhookAlarms({ rules: { providers }, silentProviders }: AlarmFacts): F
     const todo = `Check the address of the webhook at ${name}: /webhooks/${name}, reachable from outside.`
     return [{ ...alarm, message: `${name} took payments in the last week and sent no event. ${late}`, todo }]
   })
+}
+
+/** Far longer than a rotation takes, unless nodes lack the key or no job runs. */
+const ROTATION_LATE_MS = HOUR_MS
+
+function rotationAlarms({ rotation, nowMs }: AlarmFacts): Found[] {
+  if (rotation === null || nowMs - rotation.sinceMs <= ROTATION_LATE_MS) return []
+  const isHandedOut = rotation.step === 'seal_again'
+  return [
+    {
+      kind: 'rotation_unfinished',
+      severity: 'warn',
+      message: isHandedOut
+        ? 'Stored secrets are still sealed with a former master key.'
+        : 'A new master key waits for nodes that do not have it, so all seal with the old one.',
+      todo: isHandedOut
+        ? `See what is left: ${ownCommand('key-ring status')}`
+        : `Give it to every node, then run: ${ownCommand('key-ring rotate')}`,
+      link: '/operator/system',
+      sinceMs: rotation.sinceMs,
+    },
+  ]
 }
 
 /** The kinds that wait for a decision. They are shown, and nobody is notified of them. */

@@ -16,15 +16,18 @@ export interface InstallationState {
   readonly backupMs: number | null
   /** Payment providers that paid something in the last week, and sent no event. */
   readonly silentProviders: readonly string[]
+  /** A rotation of the master key that has not ended. */
+  readonly rotation: { readonly step: 'hand_out' | 'seal_again'; readonly sinceMs: number } | null
 }
 
 export async function readInstallationState(sql: Sql, nowMs: number): Promise<InstallationState> {
-  const [hosters, disks, created, backupMs, silent] = await Promise.all([
+  const [hosters, disks, created, backupMs, silent, rotations] = await Promise.all([
     sql.query<{ id: string; name: string; at: Date | null }>(SUSPENDED),
     sql.query<ReportedDisk>(DISKS, [new Date(nowMs - REPORT_AGE_MS_MAX)]),
     queryRow<{ at: Date }>(sql, 'SELECT min(applied_at) AS at FROM migration'),
     readLastBackup(sql),
     sql.query<{ driver: string }>(SILENT, [paymentProviderNames, new Date(nowMs - 7 * DAY_MS)]),
+    sql.query<{ step: 'hand_out' | 'seal_again'; since: Date }>(ROTATION),
   ])
   return {
     suspendedHosters: hosters.rows.map(({ id, name, at }) => ({ id, name, sinceMs: at?.getTime() ?? null })),
@@ -32,12 +35,20 @@ export async function readInstallationState(sql: Sql, nowMs: number): Promise<In
     createdMs: created.at.getTime(),
     backupMs,
     silentProviders: silent.rows.map(({ driver }) => driver),
+    rotation: rotations.rows.map(({ step, since }) => ({ step, sinceMs: since.getTime() }))[0] ?? null,
   }
 }
 
 const SUSPENDED = `
 SELECT hoster_id AS id, name, (SELECT max(at) FROM hoster_state_change c WHERE c.hoster_id = h.hoster_id AND to_state = 'suspended') AS at
   FROM hoster h WHERE state = 'suspended' ORDER BY name, hoster_id`
+
+// Written by the command line and the job `reseal_secrets`: see base/secrets/key-ring-state.ts.
+const ROTATION = `
+SELECT CASE state WHEN 'next' THEN 'hand_out' ELSE 'seal_again' END AS step, since FROM master_key k
+ WHERE state = 'next' OR (state = 'current' AND NOT EXISTS (
+   SELECT FROM installation i WHERE i.name = 'secrets_sealed_with' AND i.value = k.mark))
+ ORDER BY since LIMIT 1`
 
 // Processes of one machine report the same disks.
 const DISKS = `

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { ChatJob } from '../../base/domain/chat-job.ts'
+import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 
 /**
  * Returns a request as a hoster gets it: without the names by which a client tells its own users and conversations
@@ -18,15 +19,15 @@ const identifiers = ['user', 'safety_identifier', 'prompt_cache_key'] as const
  * customer, so that prompt caches work. Two hosters, or two customers with the same value, have different ones, which
  * nobody can link without the key.
  *
- * @param key derived from the master key, so that all nodes agree
+ * @param keys derived from the master keys, so that all nodes agree. After a rotation, all pseudonyms are others
  */
-export function createPseudonyms(key: Buffer): Pseudonymise {
+export function createPseudonyms(keys: Pick<SealingKeys, 'current'>): Pseudonymise {
   return (job, hosterId, customerId) => {
     const found = identifiers.filter(name => job.forward[name] !== undefined)
     if (found.length === 0) return job
     const pseudonyms = found.map(name => {
       const text = JSON.stringify([hosterId, customerId, name, job.forward[name]])
-      return [name, createHmac('sha256', key).update(text).digest('base64url')]
+      return [name, createHmac('sha256', keys.current).update(text).digest('base64url')]
     })
     return { ...job, forward: { ...job.forward, ...Object.fromEntries(pseudonyms) } }
   }

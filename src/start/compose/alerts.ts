@@ -22,7 +22,7 @@ export interface Alerts {
 }
 
 export function createAlertParts(
-  { config, masterKey, clock, scheduler, timeouts, log }: ComposeContext,
+  { config, masterKeys, clock, scheduler, timeouts, log }: ComposeContext,
   { general }: Database,
   { publicLookup }: Supply,
 ): Alerts {
@@ -48,7 +48,7 @@ export function createAlertParts(
     delivery: {
       sql: general,
       clock,
-      masterKey,
+      masterKeys,
       mailer,
       webhooks: { allowPrivate: allowPrivateUrls, publicLookup },
     },
@@ -60,7 +60,7 @@ export function createAlertParts(
       webhooks: { allowPrivate: true, publicLookup },
     },
     endpoints: alertEndpoints({
-      alerts: createAlerts({ pool: general, masterKey, allowPrivateUrls }),
+      alerts: createAlerts({ pool: general, masterKeys, allowPrivateUrls }),
       addressOf: request => clientTrace(config, request).address,
       bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
     }),

@@ -8,6 +8,7 @@ import type { Alerts } from './alerts.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Marketplace } from './marketplace.ts'
+import { createRotationJob } from './master-keys.ts'
 import type { PaymentParts } from './payments.ts'
 import type { PayoutParts } from './payouts.ts'
 import type { Service } from './service.ts'
@@ -24,9 +25,9 @@ interface WorkParts {
 
 /** Starts the job queue, then the watch for new alerts. */
 export async function startBackgroundWork(
-  { config, masterKey, clock, evidence, log, started }: ComposeContext,
+  context: ComposeContext,
   {
-    database: { general, desk, queue, audit },
+    database,
     alerts: { watch, delivery, notices },
     payments: { sync, autoTopUps },
     payouts,
@@ -35,6 +36,8 @@ export async function startBackgroundWork(
     service: { metrics },
   }: WorkParts,
 ): Promise<void> {
+  const { config, masterKeys, clock, evidence, log, started } = context
+  const { general, desk, queue, audit } = database
   const jobs = await startJobs({
     pool: general,
     deskPool: desk,
@@ -50,8 +53,9 @@ export async function startBackgroundWork(
     applyPayoutChanges: payouts.applyChanges,
     closePromotionDays: payouts.closePromotionDays,
     marketplace,
-    refreshModels: createModelRefresh({ pool: desk, masterKey, readEndpoint, library: loadPriceLibrary, clock, log })
+    refreshModels: createModelRefresh({ pool: desk, masterKeys, readEndpoint, library: loadPriceLibrary, clock, log })
       .refreshAll,
+    resealSecrets: createRotationJob(context, database),
     audits,
     evidenceDelayMs: config.trust.evidenceDelayMinutes * MINUTE_MS,
     onQueueRestart: metrics.queueRestart,

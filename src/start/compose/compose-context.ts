@@ -3,7 +3,7 @@ import type { Connection } from '../../base/db/open-database.ts'
 import type { ConfigReload } from '../../base/domain/config-reload.ts'
 import type { Offer } from '../../base/domain/offer.ts'
 import { type Clock, type Scheduler, systemClock, systemScheduler } from '../../base/runtime/scheduler.ts'
-import { deriveKey, EVIDENCE } from '../../base/secrets/master-key.ts'
+import type { MasterKeys } from '../../base/secrets/master-keys.ts'
 import { type CreditEvidence, createCreditEvidence } from '../../money/ledger/credit-evidence.ts'
 import type { Config } from '../config/config.ts'
 import { createLiveConfig, type LiveConfig } from '../config/live-config.ts'
@@ -15,7 +15,7 @@ export interface ComposeInput {
   readonly connection: Connection
   /** Connects as the desk role: see `DatabaseHandle`. */
   readonly desk: Connection
-  readonly masterKey: Buffer
+  readonly masterKeys: MasterKeys
   /** Local and cloud offers: configured, detected and the demo. */
   readonly offers: readonly Offer[]
   readonly log: FastifyBaseLogger
@@ -83,7 +83,7 @@ export interface ComposeContext extends ComposeInput {
 /** Fills in the defaults of `input`. */
 export function createComposeContext(input: ComposeInput, started: ComposeContext['started']): ComposeContext {
   const { clock = systemClock, random = Math.random, timeouts = {} } = input
-  const evidence = createCreditEvidence(deriveKey(input.masterKey, EVIDENCE))
+  const evidence = createCreditEvidence(input.masterKeys.derived('evidence of credit'))
   const { config, use } = createLiveConfig(input.config)
   return {
     ...input,

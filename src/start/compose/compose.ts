@@ -18,6 +18,7 @@ import { startGeneration } from './generation.ts'
 import { createHttpServer } from './http-server.ts'
 import { createLimits } from './limits.ts'
 import { startMarketplace } from './marketplace.ts'
+import { followKeyRing } from './master-keys.ts'
 import { startMoney } from './money.ts'
 import { createOperator, startAlarmWatch } from './operator.ts'
 import { createPaymentParts } from './payments.ts'
@@ -62,12 +63,14 @@ export async function compose(input: ComposeInput): Promise<App> {
   await using started = new AsyncDisposableStack()
   const context = createComposeContext(input, started)
   const database = createDatabase(context)
+  const readKeyRing = await followKeyRing(context, database)
   const settings = await startSettings(context, database)
   const money = await startMoney(context, database)
   const limits = createLimits(context, database, money)
   const supply = await startSupply(context, database, money)
   await startLearned(context, database, money, supply)
   const callers = startCallers(context, database, supply, settings)
+  callers.changes.onChange('master_key', readKeyRing)
   const addressOf = (request: FastifyRequest) => clientTrace(context.config, request).address
   const peopleMail = createPeopleMailParts(context, database)
   const marketplace = startMarketplace(context, { database, supply, callers, peopleMail, addressOf })

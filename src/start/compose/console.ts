@@ -1,6 +1,5 @@
 import type { FastifyRequest } from 'fastify'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
-import { deriveKey } from '../../base/secrets/master-key.ts'
 import { openSecret, sealSecret } from '../../base/secrets/sealed-secret.ts'
 import { ConsoleCookie } from '../../http/console/console-cookie.ts'
 import { type ConsoleGuard, createConsoleGuard } from '../../http/console/console-guard.ts'
@@ -62,7 +61,7 @@ export interface Console {
 const REQUESTS_PER_MINUTE = 600
 
 export function createConsole(
-  { config, clock, scheduler, log, masterKey }: ComposeContext,
+  { config, clock, scheduler, log, masterKeys }: ComposeContext,
   { desk, deskLookups, lookups }: Database,
   { findPrices }: Callers,
   { console: operator }: Operator,
@@ -74,12 +73,12 @@ export function createConsole(
     pool: desk,
     clock,
     notices,
-    seal: (secret, ownerId) => sealSecret(masterKey, secret, { ownerId, purpose: 'totp' }),
-    open: (sealed, ownerId) => openSecret(masterKey, sealed, { ownerId, purpose: 'totp' }),
+    seal: (secret, ownerId) => sealSecret(masterKeys, secret, { ownerId, purpose: 'totp' }),
+    open: (sealed, ownerId) => openSecret(masterKeys, sealed, { ownerId, purpose: 'totp' }),
   })
-  const challengeKey = deriveKey(masterKey, 'challenges of passkeys')
-  const passkeyCheck = createPasskeyCheck({ pool: desk, clock, challengeKey })
-  const passkeys = createPasskeys({ pool: desk, clock, notices, challengeKey })
+  const challengeKeys = masterKeys.derived('challenges of passkeys')
+  const passkeyCheck = createPasskeyCheck({ pool: desk, clock, challengeKeys })
+  const passkeys = createPasskeys({ pool: desk, clock, notices, challengeKeys })
   const check = createCredentialCheck({ pool: desk, lookups: deskLookups, clock, factors, passkeyCheck })
   const people = createPeople({ pool: desk, lookups: deskLookups, clock, check, passkeyCheck, notices })
   const proveAddress = createProveAddress({
@@ -128,7 +127,7 @@ export function createConsole(
     notices,
     joinHoster: addHosterMember,
     proveAddress,
-    attemptKey: deriveKey(masterKey, 'attempts to sign in with another service'),
+    attemptKeys: masterKeys.derived('attempts to sign in with another service'),
   })
   const isHttps = publicBaseUrl?.startsWith('https:') ?? false
   const cookie = new ConsoleCookie('sy_session', isHttps)

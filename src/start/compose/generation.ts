@@ -1,5 +1,5 @@
 import { UpstreamFailure } from '../../base/domain/upstream-failure.ts'
-import { deriveKey } from '../../base/secrets/master-key.ts'
+import type { MasterKeys } from '../../base/secrets/master-keys.ts'
 import { openSecret, type SecretOwner, sealSecret } from '../../base/secrets/sealed-secret.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { geminiTokenCount } from '../../http/endpoints/gemini-token-count.ts'
@@ -103,7 +103,7 @@ export function startGeneration(
     })
     return rules
   }
-  const compactions = createCompactionSeal(context.masterKey)
+  const compactions = createCompactionSeal(context.masterKeys)
   const counts: TokenCountsDeps = {
     count: async (facts, customerId) =>
       countPromptTokens(facts, (await parts.tokens.measure(facts.promptText(), customerId)) ?? undefined),
@@ -136,17 +136,17 @@ export function startGeneration(
   }
 }
 
-function createCompactionSeal(masterKey: Buffer): CompactionSeal {
-  const key = deriveKey(masterKey, 'compacted conversations')
+function createCompactionSeal(masterKeys: MasterKeys): CompactionSeal {
+  const keys = masterKeys.derived('compacted conversations')
   const owner: SecretOwner = { ownerId: 'client', purpose: 'compaction' }
   return new CompactionSeal({
-    seal: text => sealSecret(key, text, owner),
-    open: sealed => openSecret(key, sealed, owner),
+    seal: text => sealSecret(keys, text, owner),
+    open: sealed => openSecret(keys, sealed, owner),
   })
 }
 
 function createChat(context: ComposeContext, parts: GenerationParts, { noteWork }: BodyTurns): CompleteDeps {
-  const { config, clock, random, log, masterKey } = context
+  const { config, clock, random, log, masterKeys } = context
   const { ledger } = parts.money
   const { catalog, breakers: health, upstream, newcomers } = parts.supply
   const { windows, earlyDisconnects } = parts.limits
@@ -186,7 +186,7 @@ function createChat(context: ComposeContext, parts: GenerationParts, { noteWork 
         return config.routing.attemptsMax
       },
       retryBudget: createRetryBudget({ clock }),
-      pseudonymise: createPseudonyms(deriveKey(masterKey, 'pseudonyms for hosters')),
+      pseudonymise: createPseudonyms(masterKeys.derived('pseudonyms for hosters')),
       noteWork,
       checkTime: new CheckTime(clock),
       ...(telemetry !== null && { traces: telemetry }),

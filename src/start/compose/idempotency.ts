@@ -19,7 +19,7 @@ interface IdempotencyParts {
 
 /** Returns the function that serves requests with an Idempotency-Key. */
 export function startIdempotency(
-  { log, masterKey, scheduler, started }: ComposeContext,
+  { log, masterKeys, scheduler, started }: ComposeContext,
   { chat, database, money: { store, node, nodeShard }, supply: { catalog } }: IdempotencyParts,
 ): GenerationDeps['completeOnce'] {
   // Endpoints of hosters have the standard timeouts.
@@ -35,7 +35,7 @@ export function startIdempotency(
     nodeShard,
     node,
     scheduler,
-    masterKey,
+    masterKeys,
     log,
   })
   started.defer(() => claims.stop())

@@ -54,7 +54,7 @@ interface MarketplaceParts {
 }
 
 export function startMarketplace(
-  { config, clock, masterKey, started }: ComposeContext,
+  { config, clock, masterKeys, started }: ComposeContext,
   {
     database: { lookups, general: pool, desk: deskPool },
     supply: { catalog, isOwnModel, upstream, publicLookup },
@@ -91,7 +91,7 @@ export function startMarketplace(
     deskPool,
     clock,
     rules,
-    server: { masterKey, allowPrivateUrls },
+    server: { masterKeys, allowPrivateUrls },
     get shareBps() {
       return platform.hosterShareBps
     },
@@ -101,7 +101,7 @@ export function startMarketplace(
   })
   const invites = createHosterInvites({
     invitations,
-    server: { masterKey, allowPrivateUrls },
+    server: { masterKeys, allowPrivateUrls },
     shareBps: () => platform.hosterShareBps,
   })
   const verify = {
@@ -112,7 +112,7 @@ export function startMarketplace(
       return hosters.approval === 'automatic'
     },
     endpointOf: (hosterId: string) =>
-      readHosterEndpoint(pool, hosterId, { masterKey, allowPrivateHosters: allowPrivateUrls }),
+      readHosterEndpoint(pool, hosterId, { masterKeys, allowPrivateHosters: allowPrivateUrls }),
     get: ({ baseUrl, apiKey, egress }, path) =>
       getJson(`${baseUrl}${path}`, {
         timeoutMs: LIST_TIMEOUT_MS,

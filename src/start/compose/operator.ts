@@ -1,4 +1,5 @@
 import type { ConfigReload } from '../../base/domain/config-reload.ts'
+import { fixedKey } from '../../base/domain/sealing-keys.ts'
 import { openSecret, sealSecret } from '../../base/secrets/sealed-secret.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { OperatorEndpointDeps } from '../../http/endpoints/operator/operator-endpoint.ts'
@@ -137,8 +138,8 @@ export function createOperator(
     desk: deskPool,
     lookups: deskLookups,
     clock,
-    seal: (key, text, ownerId) => sealSecret(key, text, { ownerId, purpose: 'operator_answer' }),
-    open: (key, sealed, ownerId) => openSecret(key, sealed, { ownerId, purpose: 'operator_answer' }),
+    seal: (key, text, ownerId) => sealSecret(fixedKey(key), text, { ownerId, purpose: 'operator_answer' }),
+    open: (key, sealed, ownerId) => openSecret(fixedKey(key), sealed, { ownerId, purpose: 'operator_answer' }),
   })
   const deps = {
     operator,
@@ -156,7 +157,7 @@ export function createOperator(
     providers: createOperatorProviders({
       sql: reportSql(general),
       pool: deskPool,
-      masterKey: context.masterKey,
+      masterKeys: context.masterKeys,
       readEndpoint,
       offers: () => catalog.current().offers,
       namesInFile: () =>

@@ -1,5 +1,4 @@
 import type { ChatJob } from '../../base/domain/chat-job.ts'
-import { deriveKey } from '../../base/secrets/master-key.ts'
 import { sharingCustomers } from '../../identity/people/request-sharing.ts'
 import { createRequestSamples, type RequestSamples } from '../../market/trust/audits/request-samples.ts'
 import {
@@ -19,11 +18,11 @@ export interface StartedSamples extends RequestSamples {
 
 /** Creates what audits learn from the requests of customers. The conductor feeds it, and audits use the conductor. */
 export function startRequestSamples(
-  { clock, random, scheduler, log, masterKey, started }: ComposeContext,
+  { clock, random, scheduler, log, masterKeys, started }: ComposeContext,
   { lookups, general }: Database,
   { changes }: Callers,
 ): StartedSamples {
-  const nameConversation = createConversationNames(deriveKey(masterKey, 'conversations that hosters have seen'))
+  const nameConversation = createConversationNames(masterKeys.derived('conversations that hosters have seen'))
   const seen = createSeenConversations({ pool: general, scheduler, log })
   started.defer(() => seen.stop())
   const samples = createRequestSamples(clock, random, nameConversation)

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { markOf } from '../../base/secrets/master-keys.ts'
 import type { AgentServer } from '../../http/agents/agent-server.ts'
 import { createLearnedExchange } from '../../market/supply/learned/learned-exchange.ts'
 import { measureDisks } from '../../market/supply/status/measure-disks.ts'
@@ -10,7 +11,7 @@ import type { Supply } from './supply.ts'
 
 /** Reports what this node sees of its servers, for the operator and the status page. */
 export function startServerReports(
-  { config, version, scheduler, timeouts, log, started }: ComposeContext,
+  { config, version, masterKeys, scheduler, timeouts, log, started }: ComposeContext,
   { general }: Database,
   { node }: Money,
   { health, charges, breakers, attempts }: Supply,
@@ -25,6 +26,7 @@ export function startServerReports(
     customersKeptAway: breakers.customersKeptAway,
     charged: charges.of,
     agents: () => agentServer.connected(),
+    masterKeys: () => masterKeys.all.map(markOf),
     disks: () => measureDisks({ data: config.dataDir, journal: join(config.dataDir, 'journal') }),
     scheduler,
     log,

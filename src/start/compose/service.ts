@@ -2,7 +2,6 @@ import type { PoolUse } from '../../base/db/counted-pool.ts'
 import { ByteBudget } from '../../base/runtime/counted-memory.ts'
 import { createLastKnown } from '../../base/runtime/last-known.ts'
 import { memoryLimitBytes } from '../../base/runtime/process-limits.ts'
-import { deriveKey } from '../../base/secrets/master-key.ts'
 import { type AccessLog, openAccessLog } from '../../http/access-log.ts'
 import type { AllowedHosts } from '../../http/allowed-hosts.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -35,7 +34,7 @@ export interface Service {
 }
 
 export async function createService(
-  { config, scheduler, clock, random, log, started, version, masterKey, timeouts }: ComposeContext,
+  { config, scheduler, clock, random, log, started, version, masterKeys, timeouts }: ComposeContext,
   database: Database,
   { ledger, journal, damagedSegments }: Money,
   { agents, catalog, health }: Supply,
@@ -64,7 +63,7 @@ export async function createService(
   const accessLog = openAccessLog({ settings: config.accessLog, clock, random, log })
   started.defer(() => accessLog?.close())
   const { telemetry: settings } = config
-  const samplingKey = deriveKey(masterKey, 'sampling of traces')
+  const samplingKey = masterKeys.derived('sampling of traces').current
   const telemetry = await startTelemetry({
     ...{ settings, version, samplingKey, clock, random, log },
     spanDelayMs: timeouts.spanDelayMs,

@@ -54,7 +54,7 @@ const REBUILDS = { intervalMs: 100, burst: 50 }
 
 /** Loads the catalog once; `startCallers` refreshes it when hosters or prices change. */
 export async function startSupply(context: ComposeContext, database: Database, { node }: Money): Promise<Supply> {
-  const { config, offers, masterKey, version, clock, timeouts, log, started } = context
+  const { config, offers, masterKeys, version, clock, timeouts, log, started } = context
   const agents = new AgentStock()
   const presence = createAgentPresence({
     sql: database.general,
@@ -76,7 +76,7 @@ export async function startSupply(context: ComposeContext, database: Database, {
   const catalog: CatalogSource = createCatalogSource({
     configured: offers,
     sql: database.general,
-    masterKey,
+    masterKeys,
     readEndpoint,
     allowPrivateHosters: config.hosters.allowPrivateUrls,
     clock,

@@ -60,7 +60,11 @@ export const environmentSchema = z.object({
   DATABASE_OWNER_URL: postgresUrl().optional(),
   SWITCHYARD_DATA: text().prefault('./data'),
   SWITCHYARD_CONFIG: text().prefault('./switchyard.yaml'),
-  SWITCHYARD_MASTER_KEY: secret('32 bytes as hex or base64', /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/).optional(),
+  // Several while a key is replaced: see base/secrets/master-key.ts.
+  SWITCHYARD_MASTER_KEY: secret(
+    '32 bytes as hex or base64',
+    /^(?:[0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)(?:[\s,]+(?:[0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?))*$/,
+  ).optional(),
   SWITCHYARD_INIT_EMAIL: email().prefault('you@localhost'),
   SMTP_PASSWORD: secret('text', blanksWithin).optional(),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).optional(),

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { ProviderKind } from '../../../base/domain/offer.ts'
 import { plainPrices, pricesOf } from '../../../base/domain/price-list.ts'
+import { fixedKey } from '../../../base/domain/sealing-keys.ts'
 import { detectClouds } from '../detection/detect-clouds.ts'
 import { buildCatalog, createCatalogSource } from './catalog.ts'
 
@@ -59,7 +60,7 @@ test('an offer has the price of the time of the day, and a request keeps the one
   const source = createCatalogSource({
     configured: [timed, offer('b', 'local', [9n, 9n])],
     sql: { query: () => Promise.reject(new Error('not used')) },
-    masterKey: Buffer.alloc(32),
+    masterKeys: fixedKey(Buffer.alloc(32)),
     readEndpoint: () => [],
     allowPrivateHosters: false,
     clock: { epochMs: () => nowMs, monotonicMs: () => 0 },

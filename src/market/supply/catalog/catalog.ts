@@ -3,6 +3,7 @@ import type { Feature } from '../../../base/domain/chat-job.ts'
 import type { OfferPrice, TokenPrice } from '../../../base/domain/money.ts'
 import type { Endpoint, Offer, ProviderKind } from '../../../base/domain/offer.ts'
 import { nextChangeMs, offerPrice } from '../../../base/domain/price-list.ts'
+import type { SealingKeys } from '../../../base/domain/sealing-keys.ts'
 import { groupBy, type NonEmpty, valueAt } from '../../../base/runtime/collections.ts'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 import { type HosterOffers, readHosterOffers } from '../hosters/hoster-offers.ts'
@@ -187,7 +188,7 @@ export interface CatalogSourceOptions {
   /** Local and cloud offers: configured, detected, and the demo. */
   readonly configured: readonly Offer[]
   readonly sql: Sql
-  readonly masterKey: Buffer
+  readonly masterKeys: SealingKeys
   /** Reads the settings of managed providers. */
   readonly readEndpoint: ReadEndpoint
   /** Permits hosters on private addresses. */
@@ -212,7 +213,7 @@ export interface CatalogSourceOptions {
  * same id.
  */
 export function createCatalogSource(options: CatalogSourceOptions): CatalogSource {
-  const { sql, masterKey, readEndpoint, allowPrivateHosters, clock, agentSlots, onProblem } = options
+  const { sql, masterKeys, readEndpoint, allowPrivateHosters, clock, agentSlots, onProblem } = options
   /** When each local or cloud model was first offered by this process. */
   const since = new Map<string, number>()
   let configured: readonly Offer[] = []
@@ -226,8 +227,8 @@ export function createCatalogSource(options: CatalogSourceOptions): CatalogSourc
   let queued: Promise<void> | undefined
 
   const read = async () => {
-    hosters = await readHosterOffers(sql, { masterKey, allowPrivateHosters, onProblem, nowMs: clock.epochMs() })
-    managed = await readProviderOffers(sql, { masterKey, readEndpoint, onProblem })
+    hosters = await readHosterOffers(sql, { masterKeys, allowPrivateHosters, onProblem, nowMs: clock.epochMs() })
+    managed = await readProviderOffers(sql, { masterKeys, readEndpoint, onProblem })
     combine()
   }
   const combine = () => {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../../../base/db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../../base/db/pool.ts'
+import type { SealingKeys } from '../../../base/domain/sealing-keys.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import { sealSecret } from '../../../base/secrets/sealed-secret.ts'
 import { checkHosterUrl, checkInteger, checkKey, checkModel, checkName, checkTrust } from './check-hoster.ts'
@@ -20,7 +21,7 @@ export interface NewHoster {
 }
 
 export interface NewHosterOptions {
-  readonly masterKey: Buffer
+  readonly masterKeys: SealingKeys
   readonly allowPrivateUrls: boolean
 }
 
@@ -40,7 +41,7 @@ export function addHoster(
 export async function insertHoster(
   sql: Sql,
   hoster: NewHoster,
-  { masterKey, allowPrivateUrls }: NewHosterOptions,
+  { masterKeys, allowPrivateUrls }: NewHosterOptions,
 ): Promise<{ hosterId: string; endpointId: string }> {
   const baseUrl = checkHosterUrl(hoster.baseUrl, { allowPrivate: allowPrivateUrls })
   const name = checkName(hoster.name)
@@ -62,7 +63,7 @@ export async function insertHoster(
   if (rowCount === 0)
     throw new SupplyError('name_taken', `A hoster named "${name}" exists already. Choose another name.`)
   const sealed =
-    apiKey === undefined ? null : sealSecret(masterKey, apiKey, { ownerId: hosterId, purpose: 'upstream_key' })
+    apiKey === undefined ? null : sealSecret(masterKeys, apiKey, { ownerId: hosterId, purpose: 'upstream_key' })
   await sql.query(
     `INSERT INTO hoster_endpoint (endpoint_id, hoster_id, base_url, key_sealed) VALUES ($1, $2, $3, $4)`,
     [endpointId, hosterId, baseUrl, sealed],

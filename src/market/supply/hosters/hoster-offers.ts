@@ -3,6 +3,7 @@ import { standardQuirks, standardTimeouts } from '../../../base/domain/endpoint-
 import { evenRatio, type MeterRatio } from '../../../base/domain/meter-ratio.ts'
 import type { Endpoint, Offer } from '../../../base/domain/offer.ts'
 import { offerPrice } from '../../../base/domain/price-list.ts'
+import type { SealingKeys } from '../../../base/domain/sealing-keys.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import { openSupplyKey } from '../open-supply-key.ts'
 import { checkHosterUrl } from './check-hoster.ts'
@@ -17,7 +18,7 @@ export interface HosterOffers {
 }
 
 export interface HosterOffersOptions {
-  readonly masterKey: Buffer
+  readonly masterKeys: SealingKeys
   readonly allowPrivateHosters: boolean
   readonly onProblem: (message: string) => void
 }
@@ -52,7 +53,7 @@ export async function readHosterOffers(
 export async function readHosterEndpoint(
   sql: Sql,
   hosterId: string,
-  options: Pick<HosterOffersOptions, 'masterKey' | 'allowPrivateHosters'>,
+  options: Pick<HosterOffersOptions, 'masterKeys' | 'allowPrivateHosters'>,
 ): Promise<Endpoint> {
   const { rows } = await sql.query<EndpointRow>(SELECT_ENDPOINT, [hosterId])
   if (rows[0] === undefined) throw new SupplyError('unknown_hoster', `There is no hoster with the id "${hosterId}".`)
@@ -107,13 +108,13 @@ function toEndpoint(row: HosterPriceRow, options: HosterOffersOptions): Endpoint
 
 function endpointOf(
   row: EndpointRow,
-  options: Pick<HosterOffersOptions, 'masterKey' | 'allowPrivateHosters'>,
+  options: Pick<HosterOffersOptions, 'masterKeys' | 'allowPrivateHosters'>,
 ): Endpoint {
   const owner = { ownerId: row.hoster_id, purpose: 'upstream_key' } as const
   // Check again: private addresses may have been allowed when the hoster was added, and the pinned lookup
   // only checks host names, never literal addresses.
   if (row.transport === 'direct') checkHosterUrl(row.base_url, { allowPrivate: options.allowPrivateHosters })
-  const apiKey = row.key_sealed ? openSupplyKey(options.masterKey, row.key_sealed, owner) : null
+  const apiKey = row.key_sealed ? openSupplyKey(options.masterKeys, row.key_sealed, owner) : null
   return {
     endpointId: row.endpoint_id,
     kind: 'hoster',

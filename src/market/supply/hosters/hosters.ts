@@ -3,6 +3,7 @@ import { bumpControlVersion } from '../../../base/db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../../../base/db/pool.ts'
 import { commandLine } from '../../../base/domain/acting.ts'
 import type { HosterState } from '../../../base/domain/hoster-state.ts'
+import type { SealingKeys } from '../../../base/domain/sealing-keys.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import { groupBy } from '../../../base/runtime/collections.ts'
 import { ownCommand } from '../../../base/runtime/own-command.ts'
@@ -105,11 +106,12 @@ export async function setHosterKey(
   pool: Pool,
   hoster: string,
   apiKey: string | null,
-  masterKey: Buffer,
+  masterKeys: SealingKeys,
 ): Promise<HosterRef> {
   const key = apiKey === null ? undefined : checkKey(apiKey)
   return changeHoster(pool, hoster, async (sql, { hosterId, name }) => {
-    const sealed = key === undefined ? null : sealSecret(masterKey, key, { ownerId: hosterId, purpose: 'upstream_key' })
+    const sealed =
+      key === undefined ? null : sealSecret(masterKeys, key, { ownerId: hosterId, purpose: 'upstream_key' })
     await sql.query('UPDATE hoster_endpoint SET key_sealed = $2 WHERE hoster_id = $1', [hosterId, sealed])
     await noteHosterChanged(sql, { hosterId, name }, { has_upstream_key: key !== undefined })
   })

@@ -3,6 +3,7 @@ import type { Sql } from '../../../base/db/pool.ts'
 import { queryRow } from '../../../base/db/query-row.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
 import type { ProviderSecrets } from '../../../base/domain/provider-secrets.ts'
+import type { SealingKeys } from '../../../base/domain/sealing-keys.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { sealSecret } from '../../../base/secrets/sealed-secret.ts'
@@ -54,7 +55,7 @@ export async function lockProvider(sql: Sql, name: string): Promise<Provider | u
 export async function readProviderOffers(
   sql: Sql,
   options: {
-    readonly masterKey: Buffer
+    readonly masterKeys: SealingKeys
     readonly readEndpoint: ReadEndpoint
     readonly onProblem: (message: string) => void
   },
@@ -62,7 +63,7 @@ export async function readProviderOffers(
   const providers = await listProviders(sql)
   return providers.flatMap(provider => {
     try {
-      return managedOffers(options.readEndpoint, openedEntry(options.masterKey, provider), provider.version)
+      return managedOffers(options.readEndpoint, openedEntry(options.masterKeys, provider), provider.version)
     } catch (error) {
       if (!(error instanceof SupplyError)) throw error
       options.onProblem(`Provider "${provider.name}" is not offered. ${error.message}`)
@@ -81,17 +82,17 @@ export function managedOffers(readEndpoint: ReadEndpoint, entry: JsonObject, ver
 }
 
 /** Returns the entry of `endpoints` with its keys. Throws SupplyError `unreadable_key`. */
-function openedEntry(masterKey: Buffer, provider: Provider): JsonObject {
-  return { ...provider.settings, ...openProviderSecrets(masterKey, provider) }
+function openedEntry(masterKeys: SealingKeys, provider: Provider): JsonObject {
+  return { ...provider.settings, ...openProviderSecrets(masterKeys, provider) }
 }
 
 /** Returns the keys of a provider. Throws SupplyError `unreadable_key`. */
 export function openProviderSecrets(
-  masterKey: Buffer,
+  masterKeys: SealingKeys,
   { name, secretsSealed }: Pick<Provider, 'name' | 'secretsSealed'>,
 ): ProviderSecrets {
   if (secretsSealed === null) return {}
-  return JSON.parse(openSupplyKey(masterKey, secretsSealed, ownerOf(name))) as ProviderSecrets
+  return JSON.parse(openSupplyKey(masterKeys, secretsSealed, ownerOf(name))) as ProviderSecrets
 }
 
 const ownerOf = (name: string) => ({ ownerId: name, purpose: 'provider_key' }) as const
@@ -112,11 +113,11 @@ export interface ProviderChange {
  */
 export async function writeProvider(
   sql: Sql,
-  masterKey: Buffer,
+  masterKeys: SealingKeys,
   { name, settings, secrets, reason }: ProviderChange,
 ): Promise<number> {
   const hasSecrets = settings !== null && Object.keys(secrets).length > 0
-  const sealed = hasSecrets ? sealSecret(masterKey, JSON.stringify(secrets), ownerOf(name)) : null
+  const sealed = hasSecrets ? sealSecret(masterKeys, JSON.stringify(secrets), ownerOf(name)) : null
   const { version } = await queryRow<{ version: number }>(sql, WRITE_PROVIDER, [name, sealed])
   await sql.query('INSERT INTO provider_version (name, version, settings, reason) VALUES ($1, $2, $3, $4)', [
     name,

@@ -47,6 +47,8 @@ export function createServerReporter(deps: {
   readonly agents: () => readonly ReportedAgent[]
   /** Never rejects. */
   readonly disks: () => Promise<readonly ReportedDisk[]>
+  /** The marks of the master keys of this node. The first one seals. */
+  readonly masterKeys: () => readonly string[]
   readonly scheduler: Scheduler
   readonly log: Pick<Log, 'warn'>
   readonly everyMs?: number
@@ -80,6 +82,7 @@ export function createServerReporter(deps: {
           })),
           agents: deps.agents(),
           disks,
+          masterKeys: deps.masterKeys(),
           attempts,
           changes: written,
         },

@@ -82,6 +82,8 @@ export interface NodeReport {
   readonly servers: readonly ReportedServer[]
   readonly agents: readonly ReportedAgent[]
   readonly disks: readonly ReportedDisk[]
+  /** The marks of its master keys. */
+  readonly masterKeys: readonly string[]
   readonly attempts: readonly CountedAttempts[]
   /** In the order in which they happened. */
   readonly changes: readonly BreakerChange[]
@@ -90,7 +92,7 @@ export interface NodeReport {
 /** Writes what a node has seen of its servers. Run it in a transaction. */
 export async function writeReport(
   sql: Sql,
-  { nodeId, version, servers, agents, disks, attempts, changes }: NodeReport,
+  { nodeId, version, servers, agents, disks, masterKeys, attempts, changes }: NodeReport,
   now: Date,
 ): Promise<void> {
   // Nodes that report at once lock the rows in the same order.
@@ -99,10 +101,13 @@ export async function writeReport(
   await addErrors(sql, sorted)
   for (const change of changes) await writeChange(sql, nodeId, change)
   await sql.query(
-    `INSERT INTO node_report (node_id, at, version, servers, agents, disks) VALUES ($1, $2, $3, $4, $5, $6)
+    `INSERT INTO node_report (node_id, at, version, servers, agents, disks, master_keys) VALUES ($1, $2, $3, $4, $5, $6, $7)
      ON CONFLICT (node_id) DO UPDATE SET at = excluded.at, servers = excluded.servers, agents = excluded.agents,
-       disks = excluded.disks`,
-    [nodeId, now, version, JSON.stringify(servers), JSON.stringify(agents), JSON.stringify(disks)],
+       disks = excluded.disks, master_keys = excluded.master_keys`,
+    [
+      ...[nodeId, now, version, JSON.stringify(servers), JSON.stringify(agents), JSON.stringify(disks)],
+      JSON.stringify(masterKeys),
+    ],
   )
 }
 

@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { Pool } from '../../../base/db/pool.ts'
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
+import type { SealingKeys } from '../../../base/domain/sealing-keys.ts'
 import type { Log } from '../../../base/runtime/log.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import { KEPT_PROMPT_BYTES_MAX } from './shared-body.ts'
@@ -122,14 +123,14 @@ export function createSeenConversations({
  */
 export type NameConversation = (customerId: string, job: Pick<ChatJob, 'forward'>) => string | null
 
-/** @param key derived from the master key, so that all nodes agree */
-export function createConversationNames(key: Buffer): NameConversation {
+/** @param keys derived from the master keys, so that all nodes agree. A rotation forgets what hosters have seen of the last day */
+export function createConversationNames(keys: Pick<SealingKeys, 'current'>): NameConversation {
   /** A request is named when it is sent, and when its answer is kept. */
   const named = new WeakMap<object, string | null>()
   return (customerId, job) => {
     const known = named.get(job)
     if (known !== undefined) return known
-    const name = nameOf(key, customerId, job.forward.messages)
+    const name = nameOf(keys.current, customerId, job.forward.messages)
     named.set(job, name)
     return name
   }

@@ -1,5 +1,6 @@
 import { refuseOutage } from '../../../base/db/refuse-outage.ts'
 import type { Nanos } from '../../../base/domain/money.ts'
+import type { SealingKeys } from '../../../base/domain/sealing-keys.ts'
 import type { Log } from '../../../base/runtime/log.ts'
 import type { Scheduler } from '../../../base/runtime/scheduler.ts'
 import { openSecret, sealSecret } from '../../../base/secrets/sealed-secret.ts'
@@ -57,7 +58,7 @@ export interface ClaimsDeps {
   readonly nodeShard: number
   readonly node: Pick<NodeLife, 'nodeId' | 'isSilent'>
   readonly scheduler: Pick<Scheduler, 'after'>
-  readonly masterKey: Buffer
+  readonly masterKeys: SealingKeys
   readonly log: Pick<Log, 'error'>
 }
 
@@ -70,7 +71,7 @@ export const ANSWER_BYTES_MAX = 256 * 1024
 const ATTEMPTS_MAX = 5
 
 export function createClaims(deps: ClaimsDeps): Claims {
-  const { store, ledgerStore, nodeShard, node, scheduler, masterKey, log } = deps
+  const { store, ledgerStore, nodeShard, node, scheduler, masterKeys, log } = deps
   // Retries failed writes: a claim that is neither finished nor released keeps its key in use for more than an
   // hour while its node is alive.
   const endings = new RetryQueue(scheduler, isTransient, error =>
@@ -98,7 +99,7 @@ export function createClaims(deps: ClaimsDeps): Claims {
     finish(claim, { costNanos, answer }) {
       const mayStore = answer !== null && Buffer.byteLength(answer.body) <= ANSWER_BYTES_MAX
       const owner = { ownerId: claim.requestId, purpose: 'stored_answer' } as const
-      const answerSealed = mayStore ? sealSecret(masterKey, encodeAnswer(answer), owner) : null
+      const answerSealed = mayStore ? sealSecret(masterKeys, encodeAnswer(answer), owner) : null
       return writeOrRetry(() => store.finish(claim, { costNanos, answerSealed }))
     },
     release: claim => writeOrRetry(() => store.release(claim)),
@@ -143,7 +144,7 @@ export function createClaims(deps: ClaimsDeps): Claims {
     const sealed = done?.answerSealed ?? null
     if (sealed === null) return null
     try {
-      return decodeAnswer(openSecret(masterKey, sealed, { ownerId, purpose: 'stored_answer' }))
+      return decodeAnswer(openSecret(masterKeys, sealed, { ownerId, purpose: 'stored_answer' }))
     } catch {
       // The answer was sealed with an earlier master key.
       return null

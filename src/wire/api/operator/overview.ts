@@ -63,6 +63,7 @@ export const alarmKinds = [
   'price_below_cost',
   'budget_spent',
   'webhook_missing',
+  'rotation_unfinished',
 ] as const
 
 export const overview = z
