@@ -52,7 +52,7 @@ function stateCommand(name: 'disable' | 'enable', summary: string, disabled: boo
 export function deleteCustomerCommand(): Command {
   return createCommand(
     'delete',
-    'Revoke all keys of a customer and erase its e-mail address, for good; its balance and ledger stay',
+    'Revoke all keys of a customer, erase its e-mail address and the accounts of people who belong to nothing else, for good; its balance and ledger stay',
     ['customer delete ada@example.com', 'customer delete ada@example.com --yes --json'],
   )
     .argument('<customer>', 'e-mail or id')
@@ -67,7 +67,9 @@ export function deleteCustomerCommand(): Command {
         transaction(pool, async sql => {
           const { customerId, email } = await resolveCustomer(sql, emailOrId)
           if (!(await deleteCustomer(sql, customerId)))
-            throw new Failure(`${email} is the operator's own customer. Disable it instead. Nothing was changed.`)
+            throw new Failure(
+              `An operator is a member of ${email}. End that membership, or disable the customer instead. Nothing was changed.`,
+            )
           const keys = await revokeAllKeys(sql, customerId)
           for (const { ruleId } of await listRules(sql, customerId)) await disableRule(sql, ruleId)
           const balance = await readBalance(sql, customerId)

@@ -182,3 +182,18 @@ test('a person is deleted with the customer, though a key of another customer na
   expect(rows).toEqual([{ person_id: null, is_revoked: true }])
   expect((await pool.query('SELECT FROM person WHERE person_id = $1', [personId])).rowCount).toBe(0)
 })
+
+// Went wrong: the last owner of a hoster lost the account with the customer, and nobody could sign in for the hoster.
+test('a member of a hoster outlives the customer', async () => {
+  const { pool } = app.database
+  const hosterId = await app.hoster({ baseUrl: 'http://127.0.0.1:1/v1' })
+  const { browser, email } = await signedInHoster(app, hosterId)
+  const { customerId } = await app.customer()
+  const personId = await personIdOf(email)
+  await pool.query("INSERT INTO membership (customer_id, person_id, role) VALUES ($1, $2, 'owner')", [
+    customerId,
+    personId,
+  ])
+  expect(await transaction(pool, sql => deleteCustomer(sql, customerId))).toBe(true)
+  expect((await browser.get(`hosters/${hosterId}/people`)).status).toBe(200)
+})

@@ -114,8 +114,8 @@ export async function setDisabled(sql: Sql, customerId: string, disabled: boolea
 }
 
 /**
- * Disables a customer for good and erases its e-mail address, and those of people who were members of it alone. The
- * balance, the ledger and the usage stay. Revoke the keys in the same transaction. Returns false if an operator is a
+ * Disables a customer for good and erases its e-mail address, and the accounts of people who were members of it alone and of no
+ * hoster. The balance, the ledger and the usage stay. Revoke the keys in the same transaction. Returns false if an operator is a
  * member: then nothing changed.
  */
 export async function deleteCustomer(sql: Sql, customerId: string): Promise<boolean> {
@@ -134,7 +134,8 @@ export async function deleteCustomer(sql: Sql, customerId: string): Promise<bool
   )
   const { rows: leaving } = await sql.query<{ person_id: string }>(
     `SELECT person_id FROM person WHERE person_id = ANY ($1) AND installation_role IS NULL
-        AND NOT EXISTS (SELECT FROM membership WHERE membership.person_id = person.person_id) FOR UPDATE`,
+        AND NOT EXISTS (SELECT FROM membership WHERE membership.person_id = person.person_id)
+        AND NOT EXISTS (SELECT FROM hoster_member WHERE hoster_member.person_id = person.person_id) FOR UPDATE`,
     [rows.map(({ person_id }) => person_id)],
   )
   const people = [leaving.map(({ person_id }) => person_id)]
