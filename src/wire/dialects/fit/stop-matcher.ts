@@ -47,7 +47,7 @@ export class StopMatcher {
     for (const each of this.#matched) {
       const { text, fallbacks } = each.pattern
       let { length } = each
-      while (length > 0 && text.charCodeAt(length) !== character) length = fallbacks[length - 1]!
+      while (length > 0 && text.charCodeAt(length) !== character) length = fallbacks[length - 1] ?? 0
       if (text.charCodeAt(length) === character) length++
       each.length = length
       if (length === text.length && length > (found?.length ?? 0)) found = text
@@ -62,7 +62,7 @@ export function patternsOf(stops: readonly string[]): readonly Pattern[] {
     const fallbacks = new Uint32Array(text.length)
     let length = 0
     for (let at = 1; at < text.length; at++) {
-      while (length > 0 && text[at] !== text[length]) length = fallbacks[length - 1]!
+      while (length > 0 && text[at] !== text[length]) length = fallbacks[length - 1] ?? 0
       if (text[at] === text[length]) length++
       fallbacks[at] = length
     }
