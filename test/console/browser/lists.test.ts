@@ -85,7 +85,8 @@ test('a bar of usage opens its requests, by the keyboard, and so does an hour of
   const chart = page.getByRole('img', { name: /USD per day/ })
   await chart.focus()
   await page.keyboard.press('End')
-  await page.getByText('not over yet').waitFor()
+  // Once in the legend, and once in the line that reads the bar.
+  await page.getByText('not over yet').nth(1).waitFor()
   await page.getByText('local', { exact: false }).first().waitFor()
   await page.keyboard.press('Enter')
   const today = new Date().toISOString().slice(0, 10)

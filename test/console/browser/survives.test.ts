@@ -92,7 +92,9 @@ test('an open tab outlives a restart, and loads again once after an upgrade', as
   await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
   await page.getByRole('button', { name: 'Continue' }).click()
   await page.getByRole('navigation', { name: 'Pages' }).waitFor()
-  await page.getByRole('heading', { level: 1 }).waitFor()
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  await page.getByRole('button', { name: 'All customers' }).click()
+  await page.getByRole('menuitem', { name: /^Customer/ }).click()
   await page.getByText(/^Balance \d+\.\d\d USD/).waitFor()
   const loads = countLoads(page)
 
