@@ -88,7 +88,7 @@ export function operatorScreens({ customerId }: ScreenPlaces): Screen[] {
     reads: [`${API}/session`, ...reads.map(path => `${API}/operator/${path}`)],
   })
   return [
-    screen('overview', '/', 'overview'),
+    screen('overview', '/', 'overview', 'usage?by=customer', 'latency', 'customers'),
     screen('customers', '/customers', 'customers'),
     screen('customers, search', null, 'customers?search=customer-77'),
     screen('customers, search without a match', null, 'customers?search=nobody-has-this'),
@@ -111,6 +111,7 @@ export function operatorScreens({ customerId }: ScreenPlaces): Screen[] {
       'requests?model=qwen3-32b&outcome=unserved&server=gpu-1&failure=busy',
     ),
     screen('requests of a customer', null, `requests?customer=${customerId}`),
+    screen('requests with the text of an error', null, 'requests?error=memory'),
     screen('a request', null, `requests?id=${customerId}`),
     screen('usage of a customer by model', null, `usage?by=model&customer=${customerId}`),
     { name: 'status page', page: '/status', reads: ['/status.json'] },

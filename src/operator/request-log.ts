@@ -136,7 +136,8 @@ interface LogRow extends Place {
   readonly error: string | null
 }
 
-// The limit of the scan is inside: PostgreSQL would plan a sort of all rows otherwise.
+// The limit of the scan is inside: PostgreSQL would plan a sort of all rows otherwise. The errors of a request are in no order, for
+// which PostgreSQL could read all errors.
 const pageSql = (scanned: string, filters: readonly string[]) => `
 SELECT p.*, c.email, k.name AS "keyName", e.text AS error FROM (
   SELECT s.request_id AS id, s.started_at::text AS at, s.started_at AS "startedAt", s.customer_id AS "customerId", s.key_id AS "keyId", s.label, s.model_id AS "modelId",
@@ -146,7 +147,7 @@ SELECT p.*, c.email, k.name AS "keyName", e.text AS error FROM (
 ) AS p
 LEFT JOIN customer c ON c.customer_id = p."customerId"
 LEFT JOIN api_key k ON k.key_id = p."keyId"
-LEFT JOIN LATERAL (SELECT text FROM server_error WHERE request_id = p.id ORDER BY error_id DESC LIMIT 1) AS e ON true
+LEFT JOIN LATERAL (SELECT string_agg(text, ' · ') AS text FROM server_error WHERE request_id = p.id) AS e ON true
 ORDER BY p."startedAt" DESC, p.id DESC`
 
 /** Returns the last row that a page scans; null when the scan reaches the end. Needs only the index. */

@@ -23,7 +23,16 @@ const GROWING = new RegExp(
     ],
     ...['ledger_tx', 'ledger_entry', 'refund', 'day_spend', 'key_spend', 'idempotency'],
     ...['payment', 'payment_event', 'payment_reversal', 'voucher', 'credit_taken', 'grant_request'],
-    ...['audit_entry', 'person_session', 'person_token', 'alert', 'alert_delivery', 'api_key', 'membership'],
+    ...[
+      'audit_entry',
+      'person_session',
+      'person_token',
+      'alert',
+      'alert_delivery',
+      'api_key',
+      'membership',
+      'server_error',
+    ],
   ].join('|')})(_\\d|_default|$)`,
 )
 

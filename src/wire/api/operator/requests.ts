@@ -62,7 +62,7 @@ export const requestLog = z
             .string()
             .nullable()
             .describe(
-              'What the server said when an attempt failed, without keys, addresses and prompts. One failure of each server and second is kept, for 7 days; null for others.',
+              'What servers said when attempts failed, without keys, addresses and prompts. One failure of each server and second is kept, for 7 days; null for others.',
             ),
           charged_usd: z.number(),
           latency_ms: z.int(),
