@@ -118,7 +118,7 @@ export function createModelRefresh(deps: ModelRefreshDeps): ModelRefresh {
       return await (actor === null ? transaction(pool, work) : act(pool, actor, work))
     } catch (error) {
       if (!(error instanceof SupplyError)) throw error
-      const problem = error.message.slice(0, PROBLEM_CHARACTERS_MAX)
+      const problem = error.message.slice(0, PROBLEM_CHARACTERS_MAX).toWellFormed()
       await pool.query(NOTE_ANSWER, [name, null, new Date(clock.epochMs()), problem])
       throw error
     }

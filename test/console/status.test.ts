@@ -64,6 +64,33 @@ interface Report {
 }
 const status = (nowMs = NOW_MS) => readStatus(database.pool, offers, { showsNames: false, nowMs })
 
+test('half of a character in the error text of a server does not lose the report', async () => {
+  const node = randomUUID()
+  await transaction(database.pool, sql =>
+    writeReport(
+      sql,
+      {
+        ...{ nodeId: node, version: 'test', servers: [], agents: [], disks: [], masterKeys: [], changes: [] },
+        attempts: [
+          {
+            ...{ endpointId: first, modelId: 'half-model', answered: 0, failed: 1, busy: 0, answeredInRow: 0 },
+            ...{ failedInRow: 1, errors: [], costNanos: 0n, ownCostNanos: 7n },
+            lastError: {
+              ...{ atMs: NOW_MS, outcome: 'server_error', status: 500, requestId: null, customerId: null },
+              text: 'broken \ud83d',
+            },
+          },
+        ],
+      },
+      new Date(NOW_MS),
+    ),
+  )
+  const { rows } = await database.pool.query(
+    "SELECT own_cost_nanos::int AS cost, last_error->>'text' AS text FROM server_day JOIN server_health USING (endpoint_id, model_id) WHERE model_id = 'half-model'",
+  )
+  expect(rows).toEqual([{ cost: 7, text: 'broken \ufffd' }])
+})
+
 test('attempts of all nodes add up to the uptime of a day', async () => {
   const [a, b] = [randomUUID(), randomUUID()]
   await report(a, NOW_MS - DAY_MS, { attempts: [[99, 1]] })

@@ -154,6 +154,7 @@ function nameText(name: string): string {
     .replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '')
     .trim()
     .slice(0, NAME_MAX)
+    .toWellFormed()
 }
 
 /** Whether the service did not answer, or failed itself. */

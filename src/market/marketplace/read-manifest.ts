@@ -36,7 +36,7 @@ function modelOf(entry: JsonObject): Partial<ManifestModel>[] {
   return [
     {
       id: entry.id,
-      ...(typeof entry.name === 'string' && { name: entry.name.slice(0, 200) }),
+      ...(typeof entry.name === 'string' && { name: entry.name.slice(0, 200).toWellFormed() }),
       context_length: context as number,
       max_output_length: (entry.max_output_length ?? context) as number,
       ...(quantization !== undefined && { quantization }),

@@ -45,7 +45,8 @@ export function noticesOf(
   const shown = changes.map(change => ({ ...change, ...(advice.get(change.message) ?? { todo: null, link: null }) }))
   const [first] = changes
   const one = first === undefined ? '' : `${titleOf(first)}: ${first.message}`
-  const subject = changes.length === 1 ? one.slice(0, SUBJECT_CHARACTERS_MAX) : `${changes.length} changes of alarms`
+  const subject =
+    changes.length === 1 ? one.slice(0, SUBJECT_CHARACTERS_MAX).toWellFormed() : `${changes.length} changes of alarms`
   const text = shown
     .map(change => {
       const lines = [`${titleOf(change)}: ${change.message}`]

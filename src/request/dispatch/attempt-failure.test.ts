@@ -15,6 +15,7 @@ test.each([
   ['The model qwen3-8b does not exist', body, 'The model qwen3-8b does not exist'],
   ['Cannot parse: "The password of my bank is 1234"', body, null],
   ['x'.repeat(1_000), body, 'x'.repeat(240)],
+  [`${'x'.repeat(239)}😀 tail`, body, `${'x'.repeat(239)}\ufffd`],
   [undefined, body, null],
   ['out of memory', `${body}${' '.repeat(300_000)}`, null],
 ])('the text %j of a server is shown unless it quotes the request', (text, sent, shown) => {

@@ -37,7 +37,8 @@ function unquoting(
   { body, names }: { readonly body: string; readonly names: readonly string[] },
 ): string | null {
   if (said === undefined || body.length > BODY_CHARACTERS_MAX) return null
-  const text = said.slice(0, TEXT_CHARACTERS_MAX)
+  // The end may cut an emoji in half, which PostgreSQL refuses in JSON.
+  const text = said.slice(0, TEXT_CHARACTERS_MAX).toWellFormed()
   // A model is named in its request too.
   const own = names.reduce((rest, name) => rest.replaceAll(name, ' '), text)
   // Any quote of QUOTE_CHARACTERS contains one of these pieces whole.

@@ -57,3 +57,38 @@ test('keeps the last error, bounded, at most one a second', () => {
       .errors.map(({ atMs }) => atMs),
   ).toEqual([3_000, 4_000, 5_000, 6_000, 7_000])
 })
+
+test('cuts no character in half', () => {
+  const attempts = tally()
+  attempts.noteFailure('s/m', 'server_error', failure(`${'x'.repeat(ERROR_CHARACTERS_MAX - 2)}😀 tail`))
+  const { text } = attempts.report().get('s/m')!.lastError!
+  expect(text.isWellFormed()).toBe(true)
+  expect(text).toHaveLength(ERROR_CHARACTERS_MAX)
+})
+
+test('reads one refusal a second, and keeps the texts of failures among refusals', () => {
+  const attempts = tally()
+  const outcomes = () =>
+    attempts
+      .report()
+      .get('s/m')!
+      .errors.map(({ outcome }) => outcome)
+  let read = 0
+  const refusal = { ...failure('429'), serverText: () => `${++read}` }
+  nowMs = 0
+  for (let i = 0; i < 1_000; i++) attempts.noteFailure('s/m', 'busy', refusal)
+  expect(read).toBe(1)
+  attempts.noteFailure('s/m', 'server_error', failure('500'))
+  for (nowMs = 1_000; nowMs <= 9_000; nowMs += 1_000) attempts.noteFailure('s/m', 'busy', refusal)
+  const { errors, busy } = attempts.report().get('s/m')!
+  expect(busy).toBe(1_009)
+  expect(errors).toHaveLength(5)
+  expect(errors.map(({ outcome }) => outcome)).toContain('server_error')
+  for (nowMs = 10_000; nowMs <= 20_000; nowMs += 1_000) attempts.noteFailure('s/m', 'server_error')
+  attempts.noteFailure('s/m', 'busy', refusal)
+  expect(outcomes()).not.toContain('busy')
+  // All of them are reported by now.
+  nowMs = 40_000
+  attempts.noteFailure('s/m', 'busy', refusal)
+  expect(outcomes()).toContain('busy')
+})

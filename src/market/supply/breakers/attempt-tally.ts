@@ -60,9 +60,10 @@ export class AttemptTally {
     }
     const atMs = this.#clock.epochMs()
     const last = counts.lastError
+    const isFirstFailure = last?.outcome === 'busy' && kind === 'failed'
     // A server that fails a thousand requests a second says the same each time, and reading it is not free. A failure says
     // more than a refusal.
-    if (last !== null && atMs - last.atMs < ERROR_EVERY_MS && atMs >= last.atMs && !(last.outcome === 'busy')) return
+    if (last !== null && atMs - last.atMs < ERROR_EVERY_MS && atMs >= last.atMs && !isFirstFailure) return
     counts.lastError = {
       atMs,
       outcome,
@@ -71,7 +72,7 @@ export class AttemptTally {
       requestId: failure?.requestId ?? null,
       customerId: failure?.customerId ?? null,
     }
-    counts.errors = [...counts.errors.slice(1 - ERRORS_KEPT), counts.lastError]
+    counts.errors = withError(counts.errors, counts.lastError)
   }
 
   report(): ReadonlyMap<string, AttemptCounts> {
@@ -95,7 +96,17 @@ const OFFERS_MAX = 10_000
 const ERROR_EVERY_MS = 1_000
 /** As many as there can be between two reports: see server-reporter.ts. */
 const ERRORS_KEPT = 5
+/** Two reports. */
+const REPORTED_AFTER_MS = 10_000
 export const ERROR_CHARACTERS_MAX = 300
+
+/** Adds an error. A refusal takes no place of a failure that may not be reported yet. */
+function withError(errors: readonly LastError[], error: LastError): readonly LastError[] {
+  if (errors.length < ERRORS_KEPT) return [...errors, error]
+  const freeAt = errors.findIndex(({ atMs, outcome }) => outcome === 'busy' || atMs <= error.atMs - REPORTED_AFTER_MS)
+  if (freeAt === -1 && error.outcome === 'busy') return errors
+  return [...errors.toSpliced(Math.max(freeAt, 0), 1), error]
+}
 
 /** Null: the request, the client or this gateway was the cause, so the attempt counts neither for nor against the server. */
 function kindOf(outcome: AttemptOutcome): 'failed' | 'busy' | null {
@@ -121,5 +132,7 @@ function textOf(outcome: AttemptOutcome, failure: AttemptFailure | undefined): s
   if (failure === undefined) return outcome === 'empty' ? 'The answer had no output.' : ''
   const said = failure.serverText()
   const text = said === null ? failure.message : `${failure.message}: ${said}`
-  return text.length > ERROR_CHARACTERS_MAX ? `${text.slice(0, ERROR_CHARACTERS_MAX - 1)}…` : text
+  const cut = text.length > ERROR_CHARACTERS_MAX ? `${text.slice(0, ERROR_CHARACTERS_MAX - 1)}…` : text
+  // PostgreSQL refuses half of a surrogate pair in JSON, and with it the whole report of the node.
+  return cut.toWellFormed()
 }

@@ -110,6 +110,6 @@ function problemText(baseUrl: string, status: number, body: unknown): string {
   if (status === 401 || status === 403)
     return `${baseUrl} answers ${status}: it refuses the key. Check it, and that it may list models.`
   const said = isJsonObject(body) && isJsonObject(body.error) ? body.error.message : undefined
-  const detail = typeof said === 'string' ? `: ${said.slice(0, 200)}` : ''
+  const detail = typeof said === 'string' ? `: ${said.slice(0, 200).toWellFormed()}` : ''
   return `${baseUrl} answers ${status} without a list of models${detail}. Check the address, such as whether it ends in /v1.`
 }

@@ -104,11 +104,13 @@ export async function writeReport(
     `INSERT INTO node_report (node_id, at, version, servers, agents, disks, master_keys) VALUES ($1, $2, $3, $4, $5, $6, $7)
      ON CONFLICT (node_id) DO UPDATE SET at = excluded.at, servers = excluded.servers, agents = excluded.agents,
        disks = excluded.disks, master_keys = excluded.master_keys`,
-    [
-      ...[nodeId, now, version, JSON.stringify(servers), JSON.stringify(agents), JSON.stringify(disks)],
-      JSON.stringify(masterKeys),
-    ],
+    [...[nodeId, now, version, toJson(servers), toJson(agents), toJson(disks)], toJson(masterKeys)],
   )
+}
+
+/** PostgreSQL refuses JSON with half of a surrogate pair. One text of a server must not lose the report of all of them. */
+function toJson(value: object): string {
+  return JSON.stringify(value, (_, each) => (typeof each === 'string' ? each.toWellFormed() : each))
 }
 
 async function addAttempts(sql: Sql, attempts: readonly CountedAttempts[], now: Date): Promise<void> {
@@ -162,7 +164,7 @@ async function addAttempts(sql: Sql, attempts: readonly CountedAttempts[], now: 
       ...columns(tried),
       tried.map(({ answeredInRow }) => answeredInRow),
       tried.map(({ failedInRow }) => failedInRow),
-      tried.map(({ lastError }) => (lastError === null ? null : JSON.stringify(lastError))),
+      tried.map(({ lastError }) => (lastError === null ? null : toJson(lastError))),
     ],
   )
 }

@@ -67,6 +67,7 @@ describe('safeMessage', () => {
 
   it('is short, and quick on hostile input', () => {
     expect(safeMessage('word '.repeat(100_000)).length).toBeLessThanOrEqual(500)
+    expect(safeMessage(`${'word '.repeat(99)}123😀${'word '.repeat(99)}`).isWellFormed()).toBe(true)
     for (const piece of [
       'a',
       '/',

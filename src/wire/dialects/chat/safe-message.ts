@@ -4,12 +4,14 @@ const INVISIBLE = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\u
 
 /**
  * Makes an upstream's error text safe to show to a customer: no address, key, password, path or account of the
- * upstream, no control characters, at most 500 characters. Treats long mixed runs as secrets, because losing
+ * upstream, no control characters, no half of a surrogate pair, at most 500 characters. Treats long mixed runs as secrets, because losing
  * an identifier costs less than leaking one.
  */
 export function safeMessage(message: string): string {
   const plain = withoutPaths(withoutAddresses(withoutCredentials(plainText(message)))).trim()
-  return plain.length > MESSAGE_CHARACTERS_MAX ? `${plain.slice(0, MESSAGE_CHARACTERS_MAX - 1)}…` : plain
+  const cut = plain.length > MESSAGE_CHARACTERS_MAX ? `${plain.slice(0, MESSAGE_CHARACTERS_MAX - 1)}…` : plain
+  // The upstream or the cut may leave half of a surrogate pair, which is no character.
+  return cut.toWellFormed()
 }
 
 /** One line of visible text. Decodes what may hide an address: `https%3A%2F%2F`, `https%253A`, `https:\/\/`. */
