@@ -5,16 +5,19 @@ import { commandLine } from '../base/domain/acting.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import {
   abandonKey,
+  adoptKey,
   forgetKeys,
+  formerKeysMissing,
   isResealed,
   type NodeKeys,
   nominateKey,
   promoteKey,
   type RingKey,
+  readMark,
   readNodeKeys,
   readRing,
 } from '../base/secrets/key-ring-state.ts'
-import { addMasterKey, isInFile, pathIn, writeMasterKeys } from '../base/secrets/master-key.ts'
+import { addMasterKey, findMasterKeys, isInFile, pathIn, writeMasterKeys } from '../base/secrets/master-key.ts'
 import { type MasterKeys, markOf } from '../base/secrets/master-keys.ts'
 import { countSealed, resealAll } from '../base/secrets/reseal.ts'
 import { nameOfPlace } from '../base/secrets/sealed-places.ts'
@@ -34,6 +37,7 @@ export function keyRingCommands(): Command {
     status(),
     rotate(),
     forget(),
+    adopt(),
   ])
 }
 
@@ -204,6 +208,7 @@ function forget(): Command {
     'key-ring forget --yes',
   ])
     .option('--yes', 'do not ask for confirmation')
+    .option('--lost', 'also forget keys that no machine has any more, and what they have sealed')
     .action(async options => {
       const session = createSession(options)
       const { config, output } = session
@@ -212,6 +217,7 @@ function forget(): Command {
         const former = (await readRing(pool)).filter(({ state }) => state === 'former')
         if (former.length > 0) {
           await requireNothingSealed(pool, keys)
+          if (options.lost !== true) await requireNothingUnreadable(pool, keys)
           for (const line of lossesOf(former)) output.note(line)
           if (options.yes !== true) await confirm(session, `Forget ${former.length} former keys?`, 'Use --yes.')
           await transaction(pool, async sql => {
@@ -225,7 +231,11 @@ function forget(): Command {
           ring.some(({ mark, state }) => mark === markOf(key) && state === 'forgotten')
         const kept = keys.all.filter(key => !isForgotten(key))
         const removed = keys.all.filter(isForgotten).map(markOf)
-        if (removed.length > 0 && isInFile(config)) writeMasterKeys(config.dataDir, kept)
+        if (removed.length > 0 && isInFile(config)) {
+          // The machine that forgot them may not have had them.
+          if (former.length === 0) await requireNothingSealed(pool, keys)
+          writeMasterKeys(config.dataDir, kept)
+        }
         return { marks: former.map(({ mark }) => mark), removed }
       })
       const { marks, removed } = forgotten
@@ -260,6 +270,58 @@ async function requireNothingSealed(pool: Pool, keys: MasterKeys): Promise<void>
   ]
   if (names.length > 0)
     throw new Failure(`Former keys are still needed: ${names.join(', ')}. Nothing was changed. Try again.`)
+}
+
+/** Throws Failure while values cannot be opened here, and this machine lacks a former key that may open them. */
+async function requireNothingUnreadable(pool: Pool, keys: MasterKeys): Promise<void> {
+  const missing = await formerKeysMissing(pool, keys)
+  if (missing.length === 0) return
+  const counts = (await countSealed(pool, keys)).filter(({ unknown }) => unknown > 0)
+  const { invalid } = await renewEvidence(pool, evidenceOf(keys), { dryRun: true })
+  const names = [
+    ...counts.map(({ place, unknown }) => `${unknown} in ${nameOfPlace(place)}`),
+    ...(invalid > 0 ? [`${invalid} pieces of evidence of credit`] : []),
+  ]
+  if (names.length > 0)
+    throw new Failure(
+      `This machine lacks ${missing.map(idOf).join(', ')}, which may have sealed ${names.join(', ')}. Run this where these keys are, or copy them from a backup. If they are lost for good, add --lost. Nothing was changed.`,
+    )
+}
+
+function adopt(): Command {
+  return createCommand(
+    'adopt',
+    'Seal with the key of this machine although the installation has another one, which is lost',
+    ['key-ring adopt', 'key-ring adopt --yes'],
+  )
+    .option('--yes', 'do not ask for confirmation')
+    .action(async options => {
+      const session = createSession(options)
+      const { config, output } = session
+      const adopted = await withDatabase(session, async pool => {
+        const keys = findMasterKeys(config)
+        if (keys === undefined) throw new Failure(`There is no master key in ${config.dataDir}. Nothing was changed.`)
+        const mark = markOf(keys.current)
+        const former = await readMark(pool)
+        if (former === mark) return { mark, former: null }
+        const nodes = await readNodeKeys(pool)
+        if (nodes.length > 0)
+          throw new Failure(`Stop all gateways first: ${hostsOf(nodes)}. They may have the present key.`)
+        const question = `Seal with ${idOf(mark)} from now on? What ${idOf(former ?? 'no key')} has sealed cannot be opened without it.`
+        if (options.yes !== true) await confirm(session, question, 'Add --yes to confirm.')
+        await transaction(pool, async sql => {
+          await adoptKey(sql, mark)
+          const detail = { from: former === undefined ? null : idOf(former), to: idOf(mark) }
+          await noteAction(sql, { ...commandLine, action: 'master_key.adopted', subject: idOf(mark), detail })
+        })
+        return { mark, former: former ?? null }
+      })
+      const { mark, former } = adopted
+      output.result(
+        { key: idOf(mark), former: former === null ? null : idOf(former) },
+        former === null ? `${idOf(mark)} seals already.` : `${idOf(mark)} seals from the next start on.`,
+      )
+    })
 }
 
 function lossesOf(former: readonly RingKey[]): string[] {

@@ -8,6 +8,7 @@ import { createPool, transaction } from '../base/db/pool.ts'
 import { acquireServerLock } from '../base/db/server-lock.ts'
 import type { ConfigReload } from '../base/domain/config-reload.ts'
 import type { Offer } from '../base/domain/offer.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
 import { joinRing } from '../base/secrets/key-ring-state.ts'
 import { loadMasterKeys } from '../base/secrets/master-key.ts'
 import type { MasterKeys } from '../base/secrets/master-keys.ts'
@@ -184,6 +185,10 @@ async function joinKeyRing(
 ): Promise<void> {
   const pool = createPool(owner, { max: 1, applicationName: 'switchyard start' })
   const joined = await transaction(pool, sql => joinRing(sql, masterKeys, embedded)).finally(() => pool.end())
+  if (joined === 'former')
+    throw new Error(
+      `The master key of this machine was replaced by another one. Copy the present key (SWITCHYARD_MASTER_KEY or master.key) of a machine that serves, or from a backup. If it is lost, or the key of this machine was replaced by mistake: ${ownCommand('key-ring adopt')}`,
+    )
   if (joined === 'replaced')
     log.warn(
       'the master key differs from the one of the previous start: nothing that was encrypted with that key can be decrypted, and the evidence of credit does not match. All nodes of a database need the same master key. Restore the previous one. docs/operating.md#security lists what must be set again without it',

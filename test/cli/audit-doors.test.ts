@@ -41,6 +41,7 @@ const exempt: Readonly<Record<string, string>> = {
   'key-ring status': 'reads',
   'key-ring rotate': 'key-ring/rotation has the entry',
   'key-ring forget': 'key-ring/rotation has the entry',
+  'key-ring adopt': 'key-ring/lost-keys has the entry',
   'journal inspect': 'reads',
   doctor: 'reads',
   completion: 'prints a script',

@@ -78,6 +78,7 @@ export type AuditAction =
   | 'provider.models_proposed'
   | 'config.reloaded'
   | 'master_key.rotated'
+  | 'master_key.adopted'
   | 'master_key.forgotten'
   | 'settings.changed'
   | 'hoster.changed'

@@ -1,5 +1,5 @@
 import type { Log } from '../runtime/log.ts'
-import { isResealed, noteResealed, readMark, readNodeKeys } from './key-ring-state.ts'
+import { formerKeysMissing, isResealed, noteResealed, readMark, readNodeKeys } from './key-ring-state.ts'
 import { type MasterKeys, markOf } from './master-keys.ts'
 import { type ResealDeps, resealAll } from './reseal.ts'
 import { nameOfPlace } from './sealed-places.ts'
@@ -32,8 +32,10 @@ export async function finishRotation({
   }
   // Until every node seals with the current key, and for a moment after, there may be more. The next pass finds nothing, or it.
   if (resealed.length > 0 || (await readNodeKeys(sql)).some(({ marks }) => marks[0] !== mark)) return
-  await noteResealed(sql, mark)
   const unreadable = passed.filter(({ unreadable: count }) => count > 0)
+  // Another node may have the former key that opens them.
+  if (unreadable.length > 0 && (await formerKeysMissing(sql, masterKeys)).length > 0) return
+  await noteResealed(sql, mark)
   if (unreadable.length > 0) {
     const counts = Object.fromEntries(unreadable.map(({ place, unreadable: count }) => [nameOfPlace(place), count]))
     log.warn({ unreadable: counts }, 'stored secrets cannot be decrypted with any master key of this installation')

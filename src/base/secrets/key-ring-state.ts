@@ -29,8 +29,9 @@ export async function readMark(sql: Sql): Promise<string | undefined> {
 
 /**
  * Makes a starting process seal with the key that the installation seals with, and notes that key at the first start. Run it as the
- * owner. `replaced`: the process does not have it, and no other does, so the key of this process takes its place. `other`: another
- * node has it.
+ * owner. `replaced`: the process does not have it, and no living node may have it, so the key of this process takes its place.
+ * `other`: another node may have it. `former`: all keys of the process were replaced before, so none takes the place of a newer one:
+ * it may have leaked. See `adoptKey`.
  *
  * @param isOnlyNode no other process serves from this database
  */
@@ -38,19 +39,31 @@ export async function joinRing(
   sql: Sql,
   keys: MasterKeys,
   isOnlyNode: boolean,
-): Promise<'same' | 'replaced' | 'other'> {
+): Promise<'same' | 'replaced' | 'other' | 'former'> {
   const mark = await readMark(sql)
   if (mark !== undefined) {
     if (keys.use(mark)) return 'same'
-    if (!isOnlyNode && (await readNodeKeys(sql)).some(({ marks }) => marks.includes(mark))) return 'other'
+    // A node that has not reported yet may have it.
+    const mayHaveIt = ({ marks }: NodeKeys) => marks.length === 0 || marks.includes(mark)
+    if (!isOnlyNode && (await readNodeKeys(sql)).some(mayHaveIt)) return 'other'
+    const known = new Set((await readRing(sql)).map(key => key.mark))
+    if (known.has(markOf(keys.current))) return 'former'
   }
-  await sql.query("UPDATE master_key SET state = 'former', since = now() WHERE state IN ('current', 'next')")
+  await adoptKey(sql, markOf(keys.current))
+  return mark === undefined ? 'same' : 'replaced'
+}
+
+/** Makes this key the one that seals, whatever it was before. For the first start, and after a loss of the current key. */
+export async function adoptKey(sql: Sql, mark: string): Promise<void> {
+  await sql.query(
+    "UPDATE master_key SET state = 'former', since = now() WHERE state IN ('current', 'next') AND mark <> $1",
+    [mark],
+  )
   await sql.query(
     `INSERT INTO master_key (mark, state) VALUES ($1, 'current')
      ON CONFLICT (mark) DO UPDATE SET state = excluded.state, since = now()`,
-    [markOf(keys.current)],
+    [mark],
   )
-  return mark === undefined ? 'same' : 'replaced'
 }
 
 /** Notes a key that is about to be handed to all nodes. */
@@ -85,6 +98,12 @@ export async function forgetKeys(sql: Sql): Promise<string[]> {
   return rows.map(({ mark }) => mark)
 }
 
+/** Returns the marks of the former keys that these keys lack. */
+export async function formerKeysMissing(sql: Sql, keys: MasterKeys): Promise<readonly string[]> {
+  const own = new Set(keys.all.map(markOf))
+  return (await readRing(sql)).filter(({ mark, state }) => state === 'former' && !own.has(mark)).map(({ mark }) => mark)
+}
+
 /** The keys of a node that is alive, as it last reported them. */
 export interface NodeKeys {
   readonly nodeId: string
@@ -99,7 +118,7 @@ export interface NodeKeys {
 export async function readNodeKeys(sql: Sql): Promise<readonly NodeKeys[]> {
   const { rows } = await sql.query<NodeKeys>(
     `SELECT h.node_id AS "nodeId", r.disks -> 0 ->> 'host' AS host, coalesce(r.master_keys, '[]') AS marks, heartbeats
-       FROM node_heartbeat h LEFT JOIN node_report r ON r.node_id = h.node_id AND r.at > now() - interval '1 minute' ORDER BY 2, 1`,
+       FROM node_heartbeat h LEFT JOIN node_report r ON r.node_id = h.node_id ORDER BY 2, 1`,
   )
   return rows
 }

@@ -1,6 +1,17 @@
 import { randomBytes } from 'node:crypto'
-import { chmodSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
 import { giveToSameOwner } from '../db/file-owner.ts'
 import { makeDataDirectory } from '../db/make-directory.ts'
 import { MasterKeys } from './master-keys.ts'
@@ -109,7 +120,36 @@ function withDraft(path: string, keys: readonly Buffer[], publish: (draft: strin
     chmodSync(draft, 0o600)
     giveToSameOwner(draft)
     publish(draft)
+    flushDirectory(dirname(path))
   } finally {
     rmSync(draft, { force: true })
+    removeDrafts(path)
+  }
+}
+
+/** Makes a name in it outlive a loss of power, which the bytes of the file do already. */
+function flushDirectory(path: string): void {
+  const directory = openSync(path, 'r')
+  try {
+    fsyncSync(directory)
+  } finally {
+    closeSync(directory)
+  }
+}
+
+/** Removes what processes have left that were killed in `withDraft`: it has keys that may be forgotten everywhere else. */
+function removeDrafts(path: string): void {
+  for (const name of readdirSync(dirname(path))) {
+    const pid = /^master\.key\.(\d+)\.[0-9a-f]{8}$/.exec(name)?.[1]
+    if (pid !== undefined && !isAlive(Number(pid))) rmSync(join(dirname(path), name), { force: true })
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
