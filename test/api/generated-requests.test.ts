@@ -69,6 +69,13 @@ const model = fc.oneof(
 )
 const modelList = fc.array(fc.constantFrom('test-model', 'auto', 'unknown'), { maxLength: 3 })
 const known = { model, fallback_models: modelList }
+const contents = fc.array(
+  fc.record({
+    role: fc.constantFrom('user', 'model'),
+    parts: fc.array(fc.record({ text: fc.string({ maxLength: 9 }) }), { minLength: 1, maxLength: 2 }),
+  }),
+  { minLength: 1, maxLength: 3 },
+)
 /** What a schema of one endpoint leaves open. */
 const knownAt: Record<string, Record<string, fc.Arbitrary<unknown>>> = {
   '/v1/messages': {
@@ -80,6 +87,8 @@ const knownAt: Record<string, Record<string, fc.Arbitrary<unknown>>> = {
       },
     ),
   },
+  '/v1beta/models/{model}:generateContent': { contents },
+  '/v1beta/models/{model}:streamGenerateContent': { contents },
 }
 
 /** Generates routing headers as text: some requests have up to two, mostly valid ones. */

@@ -5,6 +5,7 @@ import type { JsonObject } from '../../src/base/runtime/json-object.ts'
 import { parseChatRequest } from '../../src/wire/dialects/chat/chat-dialect.ts'
 import { chatJobOf } from '../../src/wire/dialects/chat/conversation-to-chat.ts'
 import { extraFieldRules } from '../../src/wire/dialects/chat/upstream-request.ts'
+import { parseGeminiRequest } from '../../src/wire/dialects/gemini/gemini-request.ts'
 import { parseMessagesRequest } from '../../src/wire/dialects/messages/messages-request.ts'
 import { parseResponsesRequest } from '../../src/wire/dialects/responses/responses-request.ts'
 import { ask, json, offerFor } from './ask-server.ts'
@@ -164,5 +165,30 @@ describe('items of responses', () => {
       { ...output('c1'), id: 'x' },
     ])
     expect(items.map(({ id }) => id)).toEqual([undefined, 'msg_1', undefined, undefined, undefined])
+  })
+})
+
+describe('a conversation that is empty', () => {
+  const empty = [user([]), user(''), user([text('')])]
+  it.each([
+    ...empty.map(
+      message =>
+        ['messages', () => parseMessagesRequest(json({ model: 'm', max_tokens: 9, messages: [message] }))] as const,
+    ),
+    ['input', () => parseResponsesRequest(json({ model: 'm', input: '' }))] as const,
+    [
+      'contents',
+      () => parseGeminiRequest(json({ contents: [{ role: 'user', parts: [] }] }), { model: 'm', stream: false }),
+    ] as const,
+  ])('is refused: %s', (param, parse) => {
+    expect(() => chatJobOf(parse(), extraFieldRules())).toThrow(`"${param}" must say something`)
+  })
+
+  it('is none with instructions, or with a picture', () => {
+    const source = { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' }
+    for (const body of [{ system: 'Go on.', messages: [user('')] }, { messages: [user([{ type: 'image', source }])] }])
+      expect(
+        chatJobOf(parseMessagesRequest(json({ model: 'm', max_tokens: 9, ...body })), extraFieldRules()),
+      ).toBeDefined()
   })
 })

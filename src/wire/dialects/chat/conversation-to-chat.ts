@@ -1,6 +1,7 @@
 import type { ChatJob, Feature, ParsedRequest, RequestFeature } from '../../../base/domain/chat-job.ts'
 import type {
   Conversation,
+  Dialect,
   DocumentPart,
   Effort,
   MediaSource,
@@ -14,6 +15,7 @@ import type {
   ToolResultPart,
   Turn,
 } from '../../../base/domain/conversation.ts'
+import { ApiError } from '../../../base/domain/errors.ts'
 import type { JsonObject } from '../../../base/runtime/json-object.ts'
 import { customInputArguments, customToolSchema } from '../tool-arguments.ts'
 import { flatToolName, pairToolCalls } from '../tool-names.ts'
@@ -239,6 +241,7 @@ export function chatJobOf(
     else if (feature !== 'documents') features.add(feature as Feature)
   }
   const conversation = request.conversation()
+  if (isEmptyConversation(conversation)) throw emptyConversation(dialect)
   const nativePart = request.nativePart ?? firstNativePart(conversation)
   const { pictureTool, hasKnownTools } = request
   const chatBody = conversationToChat({ ...conversation, turns: conversation.turns.map(withoutSystem) }, chatServer)
@@ -263,6 +266,29 @@ export function chatJobOf(
       conversation: () => conversation,
     },
   }
+}
+
+/** Servers refuse such a request in many ways, and some answer to what was never said. */
+function isEmptyConversation({ system, turns }: Conversation): boolean {
+  return !system.some(hasSaid) && turns.every(({ parts }) => !parts.some(hasSaid))
+}
+
+function hasSaid(part: Part): boolean {
+  return !('text' in part) || part.text !== ''
+}
+
+const conversationFields: Readonly<Partial<Record<Dialect, string>>> = {
+  messages: 'messages',
+  responses: 'input',
+  gemini: 'contents',
+}
+
+function emptyConversation(dialect: Dialect): ApiError {
+  const param = conversationFields[dialect]
+  return new ApiError('invalid_value', {
+    param,
+    message: `"${param}" must say something: no text, media, call or result is left of it.`,
+  })
 }
 
 /** What servers did on their own. Models understand the rest of the conversation without it. */
