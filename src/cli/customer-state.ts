@@ -8,11 +8,13 @@ import { deleteCustomer, setDisabled } from '../money/accounts/customers.ts'
 import { noteCustomerChange, readCustomerState } from '../money/accounts/note-customer.ts'
 import { disableRule, listRules } from '../money/alerts/alert-store.ts'
 import { readBalance } from '../money/ledger/accounts/read-balance.ts'
+import { placesOfCustomer } from '../operator/personal-data.ts'
 import { createCommand, createSession } from './command.ts'
 import { confirm } from './confirm.ts'
 import { Failure } from './failure.ts'
 import { resolveCustomer } from './resolve.ts'
 import { withDatabase } from './with-database.ts'
+import { writePersonalData } from './write-personal-data.ts'
 
 export function disableCustomerCommand(): Command {
   return stateCommand(
@@ -46,6 +48,28 @@ function stateCommand(name: 'disable' | 'enable', summary: string, disabled: boo
         { customer_id: customerId, email, disabled, changed },
         changed ? `${email} is ${state}.` : `${email} was already ${disabled ? 'disabled' : 'active'}.`,
       )
+    })
+}
+
+export function exportCustomerCommand(): Command {
+  return createCommand('export', 'Write all that is kept of a customer to a file, as JSON', [
+    'customer export ada@example.com ada.json',
+  ])
+    .argument('<customer>', 'e-mail or id')
+    .argument('<file>', 'file to write; only its owner can read it')
+    .action(async (emailOrId: string, file: string, options) => {
+      const session = createSession(options)
+      const { customerId, email, path } = await withDatabase(session, async pool => {
+        const { customerId, email } = await resolveCustomer(pool, emailOrId)
+        const path = await writePersonalData(pool, file, {
+          about: { customer_id: customerId, email, made_at: new Date().toISOString() },
+          places: placesOfCustomer,
+          id: customerId,
+          entry: { action: 'customer.exported', subject: customerId, customerId },
+        })
+        return { customerId, email, path }
+      })
+      session.output.result({ customer_id: customerId, email, file: path }, `Wrote ${path}.`)
     })
 }
 

@@ -17,7 +17,12 @@ import { inviteCommand } from './customer-invite.ts'
 import { customerLimitsCommand } from './customer-limits.ts'
 import { customerMembersCommand, limitMemberCommand } from './customer-members.ts'
 import { showCustomerCommand } from './customer-show.ts'
-import { deleteCustomerCommand, disableCustomerCommand, enableCustomerCommand } from './customer-state.ts'
+import {
+  deleteCustomerCommand,
+  disableCustomerCommand,
+  enableCustomerCommand,
+  exportCustomerCommand,
+} from './customer-state.ts'
 import { Failure, UsageError } from './failure.ts'
 import { DELETED, timeText } from './output.ts'
 import { resolveCustomer } from './resolve.ts'
@@ -37,6 +42,7 @@ export function customerCommands(): Command {
     disableCustomerCommand(),
     enableCustomerCommand(),
     deleteCustomerCommand(),
+    exportCustomerCommand(),
   ])
 }
 

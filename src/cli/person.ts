@@ -1,18 +1,31 @@
 import type { Command } from 'commander'
+import { noteAction } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
+import { ownCommand } from '../base/runtime/own-command.ts'
+import { revokeKeysOfPerson } from '../identity/auth/keys.ts'
 import { blockPerson, unblockPerson } from '../identity/people/blocks.ts'
+import { erasePerson, ownedAlone } from '../identity/people/delete-person.ts'
 import { findPerson } from '../identity/people/persons.ts'
 import { setRole } from '../identity/people/roles.ts'
+import { revokeHosterKeysOfPerson } from '../market/marketplace/hoster-keys.ts'
+import { placesOfPerson } from '../operator/personal-data.ts'
 import { emailArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
+import { confirm } from './confirm.ts'
 import { Failure } from './failure.ts'
 import { lastOperator } from './operator.ts'
 import { withDatabase } from './with-database.ts'
+import { writePersonalData } from './write-personal-data.ts'
 
 const commandLine = { personId: null, address: null }
 
 export function personCommands(): Command {
-  return createCommandGroup('person', 'Keep people out, and let them in again', [block(), unblock()])
+  return createCommandGroup('person', 'Keep people out, export what is kept of them, or erase it', [
+    block(),
+    unblock(),
+    exportPerson(),
+    deletePerson(),
+  ])
 }
 
 function block(): Command {
@@ -59,6 +72,69 @@ function unblock(): Command {
       session.output.result(
         { person_id: person.personId, email: person.email, is_blocked: false, changed },
         changed ? `${person.email} may sign in again.` : `${person.email} was not blocked.`,
+      )
+    })
+}
+
+function exportPerson(): Command {
+  return createCommand('export', 'Write all that is kept of a person to a file, as JSON', [
+    'person export ada@example.com ada.json',
+  ])
+    .argument('<email>', 'e-mail of the person', emailArgument)
+    .argument('<file>', 'file to write; only its owner can read it')
+    .action(async (email: string, file: string, options) => {
+      const session = createSession(options)
+      const { person, path } = await withDatabase(session, async pool => {
+        const person = await requirePerson(pool, email)
+        const { personId: id, email: stored } = person
+        const path = await writePersonalData(pool, file, {
+          about: { person_id: id, email: stored, made_at: new Date().toISOString() },
+          places: placesOfPerson,
+          id,
+          entry: { action: 'person.exported', subject: stored },
+        })
+        return { person, path }
+      })
+      const { personId, email: stored } = person
+      session.output.result({ person_id: personId, email: stored, file: path }, `Wrote ${path}.`)
+    })
+}
+
+function deletePerson(): Command {
+  return createCommand(
+    'delete',
+    'Erase a person, for good: address, name, ways to sign in and memberships; revokes the keys that the person made',
+    ['person delete ada@example.com', 'person delete ada@example.com --yes --json'],
+  )
+    .argument('<email>', 'e-mail of the person', emailArgument)
+    .option('--yes', 'do not ask for confirmation')
+    .action(async (email: string, options) => {
+      const session = createSession(options)
+      if (options.yes !== true)
+        await confirm(session, `Delete ${email}? This cannot be undone.`, 'Add --yes to confirm.')
+      const person = await withDatabase(session, pool =>
+        transaction(pool, async sql => {
+          const person = await requirePerson(sql, email)
+          const { personId, installationRole } = person
+          if (installationRole !== null)
+            throw new Failure(`${email} is an ${installationRole}: ${ownCommand(`operator remove ${email}`)}`)
+          const alone = await ownedAlone(sql, personId)
+          if (alone.length > 0)
+            throw new Failure(
+              `${email} is the only owner of ${alone.join(', ')}. Delete that customer, or make somebody else an owner first.`,
+            )
+          const keys = (await revokeKeysOfPerson(sql, personId)) + (await revokeHosterKeysOfPerson(sql, personId))
+          await erasePerson(sql, personId)
+          // The address is erased, here too.
+          const detail = { revoked_keys: keys }
+          await noteAction(sql, { ...commandLine, action: 'person.deleted', subject: personId, detail })
+          return { ...person, keys }
+        }),
+      )
+      const { personId, email: stored, keys } = person
+      session.output.result(
+        { person_id: personId, deleted: true, revoked_keys: keys },
+        `Deleted ${stored}: revoked ${keys} ${keys === 1 ? 'key' : 'keys'}. The audit log and the books keep the id ${personId}.`,
       )
     })
 }

@@ -142,6 +142,10 @@ test('every command that changes something leaves an entry with the user of the 
   await change('operator key revoke', [made.key_id], 'operator_key.revoked')
   await change('person block', ['member@example.com', '--reason', 'left'], 'person.blocked')
   await change('person unblock', ['member@example.com'], 'person.unblocked')
+  await change('person export', ['member@example.com', 'member.json'], 'person.exported')
+  await change('customer export', ['ada@example.com', 'ada.json'], 'customer.exported')
+  await addPerson('leaver@example.com')
+  await change('person delete', ['leaver@example.com', '--yes'], 'person.deleted')
 
   // Keys, alerts and credit.
   const key = await change('key issue', ['ada@example.com', '--name', 'laptop'], 'key.issued')

@@ -108,7 +108,9 @@ function create(path: string, dataDir: string): readonly Buffer[] {
     return keys
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
-    return read(path)!
+    const other = read(path)
+    if (other === undefined) throw error
+    return other
   }
 }
 

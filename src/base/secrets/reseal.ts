@@ -1,4 +1,5 @@
 import type { Sql } from '../db/pool.ts'
+import { queryRow } from '../db/query-row.ts'
 import type { SealingKeys } from '../domain/sealing-keys.ts'
 import { type SealedPlace, sealedPlaces } from './sealed-places.ts'
 import { beginningOf, openSecret, sealSecret, UnreadableSecret } from './sealed-secret.ts'
@@ -118,13 +119,14 @@ export async function countSealed(sql: Sql, { current, all }: SealingKeys): Prom
   const counts: SealedCounts[] = []
   for (const place of sealedPlaces) {
     const { table, column } = place
-    const { rows } = await sql.query<Omit<SealedCounts, 'place'>>(
+    const count = await queryRow<Omit<SealedCounts, 'place'>>(
+      sql,
       `SELECT count(*) FILTER (WHERE b = $1)::int AS current, count(*) FILTER (WHERE b <> $1 AND b = ANY ($2))::int AS former,
               count(*) FILTER (WHERE b <> ALL ($2))::int AS unknown
          FROM (SELECT substring(${column} FROM 1 FOR 9) AS b FROM ${table} WHERE ${column} IS NOT NULL) AS sealed`,
       [beginningOf(current), beginnings],
     )
-    counts.push({ place, ...rows[0]! })
+    counts.push({ place, ...count })
   }
   return counts
 }

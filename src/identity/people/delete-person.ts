@@ -1,0 +1,33 @@
+import { bumpControlVersion } from '../../base/db/control-version.ts'
+import type { Sql } from '../../base/db/pool.ts'
+
+/** Returns the customers and hosters that the person alone owns. They would have no owner without the person. */
+export async function ownedAlone(sql: Sql, personId: string): Promise<string[]> {
+  const { rows } = await sql.query<{ name: string }>(
+    `SELECT c.email AS name FROM membership m JOIN customer c USING (customer_id)
+      WHERE m.person_id = $1 AND m.role = 'owner' AND NOT EXISTS (
+        SELECT FROM membership o WHERE o.customer_id = m.customer_id AND o.role = 'owner' AND o.person_id <> $1)
+     UNION ALL
+     SELECT h.name FROM hoster_member m JOIN hoster h USING (hoster_id)
+      WHERE m.person_id = $1 AND m.role = 'owner' AND NOT EXISTS (
+        SELECT FROM hoster_member o WHERE o.hoster_id = m.hoster_id AND o.role = 'owner' AND o.person_id <> $1)
+     ORDER BY 1`,
+    [personId],
+  )
+  return rows.map(({ name }) => name)
+}
+
+/**
+ * Erases a person: address, name, password, factors, sessions, links, memberships and limits. The books and the audit log keep the
+ * id, which then names nobody. Revoke the keys in the same transaction. The person has no role on the installation.
+ */
+export async function erasePerson(sql: Sql, personId: string): Promise<void> {
+  // An invitation that names nobody as its maker counts as one of the command line.
+  await sql.query('DELETE FROM person_token WHERE made_by = $1', [personId])
+  await sql.query(
+    'UPDATE api_key SET person_id = NULL, revoked_at = coalesce(revoked_at, now()) WHERE person_id = $1',
+    [personId],
+  )
+  await sql.query('DELETE FROM person WHERE person_id = $1', [personId])
+  await bumpControlVersion(sql, 'access')
+}

@@ -1,0 +1,142 @@
+import type { Sql } from '../base/db/pool.ts'
+
+/** A table with what is kept of a person or of a customer. */
+export interface PersonalPlace {
+  readonly table: string
+  /** Columns with the id of the person or the customer. */
+  readonly ids: readonly string[]
+  /** Columns with an e-mail address. */
+  readonly emails?: readonly string[]
+  /** Selects the rows in the place of `ids`: `$1` is the id. */
+  readonly where?: string
+  /** Columns that are no data about anybody, but secrets: hashes and encrypted keys. */
+  readonly secrets?: readonly string[]
+  /** Read in pages, by this column: the table may have millions of rows of one customer. */
+  readonly pagedBy?: string
+}
+
+/** What is kept of a person. docs/data-protection.md says why, and how long. */
+export const placesOfPerson: readonly PersonalPlace[] = [
+  { table: 'person', ids: ['person_id'], emails: ['email'], secrets: ['password_hash', 'totp_secret', 'totp_pending'] },
+  { table: 'person_identity', ids: ['person_id'], emails: ['email'] },
+  { table: 'person_network', ids: ['person_id'] },
+  { table: 'person_device', ids: ['person_id'], secrets: ['device_hash'] },
+  { table: 'person_passkey', ids: ['person_id'] },
+  { table: 'person_recovery_code', ids: ['person_id'], secrets: ['code_hash'] },
+  { table: 'person_session', ids: ['person_id'], secrets: ['token_hash', 'previous_token_hash'] },
+  { table: 'person_token', ids: ['person_id', 'made_by'], emails: ['email'], secrets: ['token_hash', 'detail'] },
+  { table: 'membership', ids: ['person_id'] },
+  { table: 'member_limit', ids: ['person_id'] },
+  { table: 'member_spend', ids: ['person_id'] },
+  { table: 'hoster_member', ids: ['person_id'] },
+  { table: 'api_key', ids: ['person_id', 'former_person_id'], secrets: ['key_hash', 'former_key_hash'] },
+  { table: 'hoster_key', ids: ['person_id'], secrets: ['key_hash'] },
+  { table: 'operator_key', ids: ['person_id'], secrets: ['key_hash'] },
+  { table: 'role_change', ids: ['person_id', 'requested_by', 'decided_by'] },
+  { table: 'payment', ids: ['person_id', 'confirmed_by'] },
+  { table: 'auto_top_up', ids: ['consented_by'] },
+  { table: 'voucher', ids: ['made_by'], secrets: ['code_hash', 'mac'] },
+  { table: 'grant_request', ids: ['requested_by', 'decided_by'] },
+  { table: 'clawback', ids: ['made_by'] },
+  { table: 'payout_batch', ids: ['prepared_by', 'approved_by'] },
+  {
+    table: 'payout_change',
+    ids: ['requested_by', 'ended_by', 'mailed_to'],
+    where: '$1 IN (requested_by, ended_by) OR $1 = ANY (mailed_to)',
+  },
+  { table: 'promotion_review', ids: ['decided_by'] },
+  { table: 'hoster_appeal', ids: ['person_id', 'answered_by'] },
+  { table: 'hoster_model', ids: ['person_id'] },
+  { table: 'hoster_state_change', ids: ['person_id'] },
+  { table: 'audit_entry', ids: ['person_id'] },
+]
+
+/** What is kept of a customer. */
+export const placesOfCustomer: readonly PersonalPlace[] = [
+  { table: 'customer', ids: ['customer_id'], emails: ['email'] },
+  { table: 'balance', ids: ['customer_id'] },
+  { table: 'day_spend', ids: ['customer_id'] },
+  { table: 'key_spend', ids: ['customer_id'] },
+  { table: 'member_limit', ids: ['customer_id'] },
+  { table: 'member_spend', ids: ['customer_id'] },
+  { table: 'membership', ids: ['customer_id'] },
+  { table: 'person_token', ids: ['customer_id'], secrets: ['token_hash', 'detail'] },
+  { table: 'api_key', ids: ['customer_id'], secrets: ['key_hash', 'former_key_hash'] },
+  { table: 'alert_rule', ids: ['customer_id'], secrets: ['secret_sealed'] },
+  { table: 'alert', ids: [], where: 'rule_id IN (SELECT rule_id FROM alert_rule WHERE customer_id = $1)' },
+  { table: 'payment_account', ids: ['customer_id'] },
+  { table: 'payment_method', ids: ['customer_id'] },
+  { table: 'auto_top_up', ids: ['customer_id'] },
+  { table: 'payment', ids: ['customer_id'] },
+  { table: 'payment_reversal', ids: ['customer_id'] },
+  { table: 'grant_request', ids: ['customer_id'] },
+  { table: 'credit_taken', ids: ['customer_id'] },
+  { table: 'refund', ids: ['customer_id'] },
+  { table: 'hoster_account', ids: ['customer_id'] },
+  { table: 'payout_change', ids: ['customer_id'] },
+  { table: 'promotion_share', ids: ['customer_id'] },
+  { table: 'promotion_used_up', ids: ['customer_id'] },
+  { table: 'house_customer', ids: ['customer_id'] },
+  { table: 'shared_request_spend', ids: ['customer_id'] },
+  { table: 'compared_answer', ids: ['customer_id'] },
+  { table: 'hoster_customer_evidence', ids: ['customer_id'] },
+  { table: 'hoster_payer', ids: ['customer_id'] },
+  { table: 'server_error', ids: ['customer_id'] },
+  { table: 'idempotency', ids: ['customer_id'], secrets: ['body_hash', 'answer_sealed'] },
+  { table: 'usage_hour', ids: ['customer_id'] },
+  { table: 'usage_day', ids: ['customer_id'] },
+  { table: 'usage_key_day', ids: ['customer_id'] },
+  { table: 'usage_label_day', ids: ['customer_id'] },
+  { table: 'usage_closing', ids: ['customer_id'] },
+  { table: 'platform_customer_day', ids: ['customer_id'] },
+  { table: 'ledger_entry', ids: ['account_id'] },
+  { table: 'audit_entry', ids: ['customer_id'] },
+  { table: 'usage_event', ids: ['customer_id'], pagedBy: 'request_id' },
+]
+
+const PAGE = 1_000
+const NIL_UUID = '00000000-0000-0000-0000-000000000000'
+
+/** Yields the text of a JSON document: `{"about": ..., "tables": {"person": [...], ...}}`. Amounts are exact numbers of nano-USD. */
+export async function* personalData(
+  sql: Sql,
+  about: Readonly<Record<string, string | null>>,
+  places: readonly PersonalPlace[],
+  id: string,
+): AsyncGenerator<string> {
+  yield `{"about":${JSON.stringify(about)},"tables":{`
+  for (const [at, place] of places.entries()) {
+    yield `${at === 0 ? '' : ','}\n"${place.table}":[`
+    let isFirst = true
+    for await (const row of rowsOf(sql, place, id)) {
+      yield `${isFirst ? '' : ','}\n${row}`
+      isFirst = false
+    }
+    yield ']'
+  }
+  yield '}}\n'
+}
+
+async function* rowsOf(sql: Sql, { table, ids, where, secrets = [], pagedBy }: PersonalPlace, id: string) {
+  const ofSubject = where ?? ids.map(column => `${column} = $1`).join(' OR ')
+  if (pagedBy === undefined) {
+    const { rows } = await sql.query<{ row: string }>(
+      `SELECT (to_jsonb(t) - $2::text[])::text AS row FROM ${table} t WHERE ${ofSubject}`,
+      [id, secrets],
+    )
+    for (const { row } of rows) yield row
+    return
+  }
+  let after = NIL_UUID
+  for (;;) {
+    const { rows } = await sql.query<{ row: string; at: string }>(
+      `SELECT (to_jsonb(t) - $2::text[])::text AS row, ${pagedBy}::text AS at FROM ${table} t
+        WHERE (${ofSubject}) AND ${pagedBy} > $3 ORDER BY ${pagedBy} LIMIT ${PAGE}`,
+      [id, secrets, after],
+    )
+    const last = rows.at(-1)
+    if (last === undefined) return
+    for (const { row } of rows) yield row
+    after = last.at
+  }
+}
