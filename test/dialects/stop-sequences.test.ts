@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fitOf } from '../../src/base/domain/chat-job.ts'
 import type { StreamPart } from '../../src/base/domain/handoff.ts'
+import { excessAt, hasMany } from '../../src/base/domain/vendor-counts.ts'
 import type { JsonObject } from '../../src/base/runtime/json-object.ts'
 import { parseCompletionsRequest } from '../../src/wire/dialects/completions/completions-request.ts'
 import { withStops } from '../../src/wire/dialects/fit/stopped-answer.ts'
@@ -97,4 +98,34 @@ it('of a text completion are cut too', () => {
   const answer = { choices: [{ index: 0, text: 'one <6> two', finish_reason: 'stop' }], usage: null }
   const { choices } = wholeAnswer('chat', withStops(reader, fitOf(job, offer)?.cutStops ?? []), JSON.stringify(answer))
   expect(choices[0]).toMatchObject({ message: { content: 'one ' }, stop_reason: '<6>' })
+})
+
+describe.each(['messages', 'converse'] as const)('stop sequences of white space at a server of %s', server => {
+  const blanks = (count: number, length: number) =>
+    Array.from({ length: count }, (_, at) =>
+      [...at.toString(2).padStart(length, '0')].map(bit => (bit === '0' ? ' ' : '\t')).join(''),
+    )
+
+  it.each([
+    ['256', blanks(256, 8), null],
+    ['the same one a thousand times', Array.from({ length: 1_000 }, () => ' '), null],
+    ['257', blanks(257, 9), '257 stop sequences that the server does not take (at most 256)'],
+    [
+      'a long one',
+      ' '.repeat(16_385),
+      '16385 characters of stop sequences that the server does not take (at most 16384)',
+    ],
+    ['some long ones', [' '.repeat(9_000), '\t'.repeat(9_000)], expect.stringContaining('18000 characters')],
+    ['more than any server takes', blanks(8_448, 14), expect.stringContaining('8448 stop sequences')],
+  ])('are looked for within a bound: %s', (_, stop, excess) => {
+    const plain = requests.chat({})
+    const job = { ...plain, forward: { ...plain.forward, stop } }
+    expect(excessAt(offerFor(server), job)).toEqual(excess)
+    if (excess !== null) expect(hasMany(job)).toBe(true)
+  })
+})
+
+it('long stop sequences pass to a server that takes them', () => {
+  const job = parseCompletionsRequest(json({ model: 'm', prompt: 'x', max_tokens: 9, stop: ['x'.repeat(20_000)] }))
+  expect([hasMany(job), excessAt(offerFor('chat'), job)]).toEqual([true, null])
 })

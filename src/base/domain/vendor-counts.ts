@@ -9,9 +9,14 @@ interface VendorCounts {
   readonly tools: number
   /** The gateway cuts the answer at the others itself. */
   readonly stopSequences: number
+  /** The stop sequences that it takes. Absent: any. */
+  readonly stopSequence?: RegExp
 }
 
 const anyCount: VendorCounts = { tools: Number.POSITIVE_INFINITY, stopSequences: Number.POSITIVE_INFINITY }
+
+/** Anthropic: "stop_sequences: each stop sequence must contain non-whitespace". AWS documents the number for Bedrock. */
+const anthropicCounts: VendorCounts = { ...anyCount, stopSequences: 8_191, stopSequence: /\S/ }
 
 /**
  * OpenAI: "Invalid 'tools': array too long. Expected an array with maximum length 128" (anomalyco/opencode issue 4909,
@@ -24,13 +29,12 @@ const openaiCounts: VendorCounts = { tools: 128, stopSequences: 4 }
 const countsByDialect: Readonly<Record<Dialect, VendorCounts>> = {
   chat: openaiCounts,
   responses: openaiCounts,
-  // AWS documents 8,191 for Anthropic's models on Bedrock. No request has as many.
-  messages: anyCount,
+  messages: anthropicCounts,
   // "At most 512 function declarations can be specified" (google-gemini/gemini-cli issue 19083), "a stopSequences value
   // of 10 but the supported range is from 1 (inclusive) to 6 (exclusive)" (continuedev/continue issue 7849).
   gemini: { tools: 512, stopSequences: 5 },
   // AWS, API reference of Bedrock Runtime: InferenceConfiguration.
-  converse: { ...anyCount, stopSequences: 2_500 },
+  converse: { ...anthropicCounts, stopSequences: 2_500 },
 }
 
 /** Clouds of chat that pass requests on to other vendors, or take as many tools as these. */
@@ -44,9 +48,25 @@ function countsAt({ kind }: Pick<Endpoint, 'kind'>, dialect: Dialect): VendorCou
   return kind !== 'cloud' && (dialect === 'chat' || dialect === 'responses') ? anyCount : countsByDialect[dialect]
 }
 
-/** Returns how many stop sequences a server takes. */
-export function stopsTaken(endpoint: Pick<Endpoint, 'kind'>, dialect: Dialect): number {
-  return countsAt(endpoint, dialect).stopSequences
+/**
+ * Returns which stop sequences a server gets, and those that the gateway has to look for in the answer: each once, none
+ * empty.
+ */
+export function splitStops(
+  given: readonly unknown[],
+  endpoint: Pick<Endpoint, 'kind'>,
+  dialect: Dialect,
+): { readonly sent: readonly unknown[]; readonly cut: readonly string[] } {
+  const { stopSequences: max, stopSequence: rule } = countsAt(endpoint, dialect)
+  const isTaken = (stop: unknown) => rule === undefined || typeof stop !== 'string' || rule.test(stop)
+  if (given.length <= max && (rule === undefined || given.every(isTaken))) return { sent: given, cut: [] }
+  const sent: unknown[] = []
+  const cut: string[] = []
+  for (const stop of new Set(given)) {
+    if (isTaken(stop) && sent.length < max) sent.push(stop)
+    else if (typeof stop === 'string' && stop !== '') cut.push(stop)
+  }
+  return { sent, cut }
 }
 
 function toolsTaken(endpoint: Endpoint, dialect: Dialect): number {
@@ -54,23 +74,51 @@ function toolsTaken(endpoint: Endpoint, dialect: Dialect): number {
   return dialect === 'chat' ? (manyTools[new URL(endpoint.baseUrl).hostname] ?? tools) : tools
 }
 
-/** The gateway looks for this many sequences in an answer at most: each costs time for each character. */
+/** The most sequences that the gateway looks for in an answer, and their characters in all: they take memory. */
 const CUT_STOPS_MAX = 256
-/** A request within these fits every server, as most do. */
-export const countsOfAll: VendorCounts = { tools: openaiCounts.tools, stopSequences: CUT_STOPS_MAX }
+const CUT_CHARACTERS_MAX = 16_384
+
+/** Whether a request may have more tools or stop sequences than a vendor takes. Most fit every server. */
+export function hasMany({ forward: { tools, stop } }: ChatJob): boolean {
+  if (Array.isArray(tools) && tools.length > openaiCounts.tools) return true
+  const stops = stopsOf(stop)
+  return stops.length > CUT_STOPS_MAX || charactersOf(stops) > CUT_CHARACTERS_MAX
+}
 
 /**
  * Returns what a request has more of than the server of an offer takes, such as `129 tools (at most 128)`; null if it has
  * not.
  */
 export function excessAt(offer: Offer, job: ChatJob): string | null {
-  const { stop } = job.forward
   const dialect = offer.speaks === undefined ? 'chat' : dialectAt(offer.speaks, job)
   if (dialect === null) return null
   const [tools, toolsMax] = [countTools(job, dialect), toolsTaken(offer.endpoint, dialect)]
   if (tools > toolsMax) return `${tools} tools (at most ${toolsMax})`
-  const stopsMax = stopsTaken(offer.endpoint, dialect) + CUT_STOPS_MAX
-  return Array.isArray(stop) && stop.length > stopsMax ? `${stop.length} stop sequences (at most ${stopsMax})` : null
+  return excessOfStops(stopsOf(job.forward.stop), offer.endpoint, dialect)
+}
+
+function excessOfStops(stops: readonly unknown[], endpoint: Endpoint, dialect: Dialect): string | null {
+  const max = countsAt(endpoint, dialect).stopSequences + CUT_STOPS_MAX
+  if (stops.length > max) return `${stops.length} stop sequences (at most ${max})`
+  const { cut } = splitStops(stops, endpoint, dialect)
+  if (cut.length > CUT_STOPS_MAX) {
+    return `${cut.length} stop sequences that the server does not take (at most ${CUT_STOPS_MAX})`
+  }
+  const characters = charactersOf(cut)
+  if (characters <= CUT_CHARACTERS_MAX) return null
+  return `${characters} characters of stop sequences that the server does not take (at most ${CUT_CHARACTERS_MAX})`
+}
+
+const noStops: readonly unknown[] = []
+
+/** One sequence needs no list. */
+function stopsOf(stop: unknown): readonly unknown[] {
+  if (Array.isArray(stop)) return stop
+  return typeof stop === 'string' ? [stop] : noStops
+}
+
+function charactersOf(stops: readonly unknown[]): number {
+  return stops.reduce<number>((sum, stop) => sum + (typeof stop === 'string' ? stop.length : 0), 0)
 }
 
 /** A namespace is one tool where it stays one. Of tools with one name, one is sent. */

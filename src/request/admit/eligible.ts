@@ -12,7 +12,7 @@ import { stepOf } from '../../base/domain/money.ts'
 import { type Offer, serves, TRUSTED_ABOVE } from '../../base/domain/offer.ts'
 import { heldNanos, largestRoom } from '../../base/domain/request-bounds.ts'
 import { dialectAt } from '../../base/domain/upstream-dialect.ts'
-import { countsOfAll, excessAt } from '../../base/domain/vendor-counts.ts'
+import { excessAt, hasMany } from '../../base/domain/vendor-counts.ts'
 import type { Catalog } from '../../market/supply/catalog/catalog.ts'
 
 export interface Candidates {
@@ -163,12 +163,6 @@ function isSeveralSearches(data: DataRequest): boolean {
 
 function hasRequestPrice({ price }: Offer): boolean {
   return price.terms?.steps.some(step => step.perRequestPicos > 0n) ?? false
-}
-
-/** Whether a request may have more tools or stop sequences than a vendor takes. */
-function hasMany({ forward: { tools, stop } }: ChatJob): boolean {
-  if (Array.isArray(tools) && tools.length > countsOfAll.tools) return true
-  return Array.isArray(stop) && stop.length > countsOfAll.stopSequences
 }
 
 function hasFeatures(offer: Offer, job: ChatJob): boolean {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { type AnswerSchemas, type ChatJob, type FitNotes, noteFit } from '../../../base/domain/chat-job.ts'
 import type { Dialect } from '../../../base/domain/conversation.ts'
 import type { Offer } from '../../../base/domain/offer.ts'
-import { stopsTaken } from '../../../base/domain/vendor-counts.ts'
+import { splitStops } from '../../../base/domain/vendor-counts.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { withoutNullable } from '../nullable-schema.ts'
 import { flatToolName } from '../tool-names.ts'
@@ -24,26 +24,21 @@ export class Fit implements FitNotes {
   readonly properties = new Map<string, PropertyNames>()
   schemas: AnswerSchemas | undefined
   schemaViolation: string | undefined
-  readonly cutStops: string[] = []
-  readonly #stopsMax: number | null
+  cutStops: readonly string[] = []
+  readonly #splitStops: ((given: readonly unknown[]) => ReturnType<typeof splitStops>) | null
 
-  /** @param stopsMax how many stop sequences the server takes; null: as many as the client sent, whatever it says */
-  constructor(rules: VendorRules, stopsMax: number | null) {
+  /** @param split returns which stop sequences the server takes; null: all that the client sent, whatever it says */
+  constructor(rules: VendorRules, split: ((given: readonly unknown[]) => ReturnType<typeof splitStops>) | null) {
     this.rules = rules
-    this.#stopsMax = stopsMax
+    this.#splitStops = split
   }
 
   /** Returns the stop sequences that the server takes. The gateway cuts the answer at the others. */
   stops(given: unknown): unknown {
-    if (!Array.isArray(given) || this.#stopsMax === null) return given
-    const { stopSequence } = this.rules
-    const sent: unknown[] = []
-    for (const stop of given) {
-      const isTaken = stopSequence === null || typeof stop !== 'string' || stopSequence.test(stop)
-      if (isTaken && sent.length < this.#stopsMax) sent.push(stop)
-      else if (typeof stop === 'string' && stop !== '') this.cutStops.push(stop)
-    }
-    if (sent.length === given.length) return given
+    if (!Array.isArray(given) || this.#splitStops === null) return given
+    const { sent, cut } = this.#splitStops(given)
+    if (sent === given) return given
+    this.cutStops = cut
     this.changed.add('stop')
     return sent.length === 0 ? undefined : sent
   }
@@ -201,8 +196,8 @@ export function fitBody(
   note: (fit: Fit) => void = () => {},
 ): JsonObject {
   // An answer with citations is not cut: they belong to its blocks.
-  const stopsMax = job.source?.isNativeOnly ? null : stopsTaken(offer.endpoint, dialect)
-  const fit = new Fit(rulesOf(offer, dialect), stopsMax)
+  const split = (given: readonly unknown[]) => splitStops(given, offer.endpoint, dialect)
+  const fit = new Fit(rulesOf(offer, dialect), job.source?.isNativeOnly ? null : split)
   walks[dialect](body, fit)
   note(fit)
   noteFit(job, offer.offerId, fit.changed.size + fit.dropped.size > 0 ? fit : null)

@@ -3,7 +3,7 @@ import type { StreamPart } from '../../../base/domain/handoff.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import type { AnswerReader, StreamNormaliser } from '../upstream-task.ts'
 import { FittedStream } from './fitted-stream.ts'
-import { patternsOf, StopMatcher } from './stop-matcher.ts'
+import { StopMatcher, statesOf } from './stop-matcher.ts'
 
 /**
  * Returns a reader that ends answers at stop sequences which the vendor does not take. Only the text counts, as at the
@@ -12,8 +12,8 @@ import { patternsOf, StopMatcher } from './stop-matcher.ts'
  * @param stops at least one, none empty
  */
 export function withStops(reader: AnswerReader, stops: readonly string[]): AnswerReader {
-  const patterns = patternsOf(stops)
-  const matcher = () => new StopMatcher(patterns)
+  const states = statesOf(stops)
+  const matcher = () => new StopMatcher(states)
   return {
     ...reader,
     stream: (envelope, expected) =>

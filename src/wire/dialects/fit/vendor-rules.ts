@@ -41,8 +41,6 @@ export interface VendorRules {
   readonly identifierCharactersMax: number
   /** The lowest limit of output tokens. */
   readonly outputTokensMin: number
-  /** The stop sequences that it takes, as many as base/domain/vendor-counts.ts says. Null: any. */
-  readonly stopSequence: RegExp | null
   readonly parameters: SchemaRules
   /** For the schema of an answer, and for the parameters of strict tools. */
   readonly output: SchemaRules
@@ -150,7 +148,6 @@ const openaiRules: VendorRules = {
   // issue 1000).
   identifierCharactersMax: 64,
   outputTokensMin: 1,
-  stopSequence: null,
   parameters: openaiParameters,
   output: { ...anySchema, isValid: true },
   strict: openaiStrict,
@@ -164,8 +161,6 @@ const anthropicRules: VendorRules = {
   callId: /^[a-zA-Z0-9_-]{1,256}$/,
   identifierCharactersMax: 256,
   outputTokensMin: 1,
-  // "stop_sequences: each stop sequence must contain non-whitespace".
-  stopSequence: /\S/,
   parameters: anthropicParameters,
   output: anthropicOutput,
   strict: null,
@@ -188,7 +183,6 @@ const rulesByDialect: Readonly<Record<Dialect, VendorRules>> = {
     callId: null,
     identifierCharactersMax: Number.POSITIVE_INFINITY,
     outputTokensMin: 1,
-    stopSequence: null,
     parameters: { ...geminiSchema, isPlainAtTop: true },
     output: geminiSchema,
     strict: null,
@@ -212,7 +206,7 @@ const ownServers: VendorRules = {
   speakerName: null,
 }
 
-/** Returns the rules of the server of an offer, when it is asked in this dialect. What it counts: vendor-counts.ts. */
+/** Returns the rules of the server of an offer, when it is asked in this dialect. Its stop sequences: vendor-counts.ts. */
 export function rulesOf({ endpoint }: Pick<Offer, 'endpoint'>, dialect: Dialect): VendorRules {
   return dialect === 'chat' && endpoint.kind !== 'cloud' ? ownServers : rulesByDialect[dialect]
 }
