@@ -46,4 +46,4 @@ export function serviceManager(systemd: Config['systemd'], log: Logger): Service
   }
 }
 
-const SEND_MS_MAX = 5_000
+const SEND_MS_MAX = 60_000

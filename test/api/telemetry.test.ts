@@ -242,6 +242,17 @@ test('no span has a text of a request, an answer or a key', () => {
   expect(all).not.toContain('Hello')
 })
 
+// They would fill the queue of spans, and the collector would bill them.
+test('requests without a key have no trace', async () => {
+  const before = collector.spans.length
+  const refused = await gateway.chat({ ...customer, key: `${customer.key}x` }, hello, { headers: { traceparent } })
+  expect(refused.status).toBe(401)
+  expect(traceOf(refused)).toBeNull()
+  const next = await gateway.chat(customer, hello)
+  await spansOf(traceOf(next))
+  expect(collector.spans.slice(before).filter(({ traceId }) => traceId !== traceOf(next))).toEqual([])
+})
+
 describe('a collector that', () => {
   const start = async (endpoint: string) => {
     const lines: string[] = []

@@ -12,4 +12,6 @@ export interface TelemetrySettings {
   /** Whether requests whose client does not record their trace have none here either. */
   readonly followsParent: boolean
   readonly metricsIntervalMs: number
+  /** Variables of the environment with values for other programs, which count as not set here. */
+  readonly ignored: readonly string[]
 }

@@ -152,7 +152,7 @@ class GenerationCall {
   readonly #requestId = randomUUIDv7()
   readonly #startedMs: number
   /** Null: the request has no trace. */
-  readonly #traceId: string | null
+  #traceId: string | null = null
   #caller: Caller | undefined
   #running: Running | undefined
   #errorCode: ErrorCode | null = null
@@ -166,7 +166,6 @@ class GenerationCall {
     this.#response = response
     this.#startedMs = deps.clock.monotonicMs()
     deps.accessLog?.begun(this.#requestId)
-    this.#traceId = deps.telemetry?.begun(this.#requestId, dialect.path, request.rawHeaders) ?? null
     response.onceClosed(isComplete => {
       if (!isComplete) this.#running?.abort('client_gone')
     })
@@ -179,6 +178,7 @@ class GenerationCall {
       const authenticated = authenticate(this.#request.rawHeaders)
       const caller = authenticated instanceof Promise ? await authenticated : authenticated
       this.#caller = caller
+      this.#beginTrace()
       invalidRequests.refuseExcess(caller)
       const running = inFlight.open(caller.customerId)
       this.#running = running
@@ -294,6 +294,14 @@ class GenerationCall {
       }
     }
     await this.#sendError(error)
+  }
+
+  /** Not before the caller is known: requests without a key would fill the queue of spans. */
+  #beginTrace(): void {
+    const { telemetry, clock } = this.#deps
+    if (telemetry === null) return
+    const startedAtMs = clock.epochMs() - (clock.monotonicMs() - this.#startedMs)
+    this.#traceId = telemetry.begun(this.#requestId, this.#dialect.path, this.#request.rawHeaders, startedAtMs)
   }
 
   #noteError(code: ErrorCode): void {

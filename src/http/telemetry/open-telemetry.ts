@@ -20,7 +20,7 @@ const SPAN_DELAY_MS = 2_000
 /** How long one export may take, with its retries. */
 const EXPORT_MS_MAX = 10_000
 /** How long a stopping gateway waits for the last export. */
-const CLOSE_MS = 5_000
+const CLOSE_MS = 2_000
 
 /** Starts the exports to a collector by OTLP over HTTP. */
 export function openTelemetry(

@@ -61,11 +61,11 @@ export class RequestTraces implements Telemetry {
     this.close = deps.close
   }
 
-  begun(requestId: string, path: string, rawHeaders: readonly string[]): string | null {
+  begun(requestId: string, path: string, rawHeaders: readonly string[], startedAtMs: number): string | null {
     const parent = readTraceParent(rawHeaders)
     const traceId = parent?.traceId ?? requestId.replaceAll('-', '')
     const isRecorded = this.#deps.sampling.records(parent)
-    const span = isRecorded ? this.#serverSpan(requestId, path, traceId, parent) : null
+    const span = isRecorded ? this.#serverSpan({ requestId, path, traceId, parent, startedAtMs }) : null
     this.#running.set(requestId, {
       traceId,
       parent,
@@ -78,7 +78,13 @@ export class RequestTraces implements Telemetry {
     return isRecorded ? traceId : null
   }
 
-  #serverSpan(requestId: string, path: string, traceId: string, parent: TraceParent | null): Span {
+  #serverSpan({
+    requestId,
+    path,
+    traceId,
+    parent,
+    startedAtMs,
+  }: Pick<Running, 'traceId' | 'parent'> & { requestId: string; path: string; startedAtMs: number }): Span {
     const { tracer, ids } = this.#deps
     ids.next = traceId
     const attributes = { [http.method]: 'POST', [http.route]: path, [own.request]: requestId }
@@ -91,7 +97,8 @@ export class RequestTraces implements Telemetry {
             traceFlags: parent.isSampled ? TraceFlags.SAMPLED : TraceFlags.NONE,
             isRemote: true,
           })
-    return tracer.startSpan(`POST ${path}`, { kind: SpanKind.SERVER, attributes }, context)
+    const options = { kind: SpanKind.SERVER, attributes, startTime: startedAtMs }
+    return tracer.startSpan(`POST ${path}`, options, context)
   }
 
   asked(requestId: string, job: ChatJob): void {

@@ -10,11 +10,13 @@ import type { EndedRequest } from '../access-log.ts'
 /** Traces and metrics of generation requests, for a collector of OpenTelemetry. No method throws or waits, except `close`. */
 export interface Telemetry extends AttemptTraces {
   /**
-   * Call it first, and `ended` last. Returns the id of the trace of a request that is recorded, else null.
+   * Call it when the key of the caller is accepted, before anything else, and `ended` last. Returns the id of the trace of a request
+   * that is recorded, else null.
    *
    * @param rawHeaders names and values in turn
+   * @param startedAtMs epoch
    */
-  begun(requestId: string, path: string, rawHeaders: readonly string[]): string | null
+  begun(requestId: string, path: string, rawHeaders: readonly string[], startedAtMs: number): string | null
   /** Notes what a request asks for. */
   asked(requestId: string, job: ChatJob): void
   settled(settlement: Settlement, receipt: Receipt): void

@@ -129,12 +129,6 @@ test.each<[string, Partial<AlarmFacts>, string[]]>([
   ['a rotation that has just begun', { rotation: { step: 'hand_out', sinceMs: NOW_MS - 1 } }, []],
   ['a rotation that waits for nodes', { rotation: { step: 'hand_out', sinceMs: 0 } }, ['warn rotation_unfinished']],
   ['values of a former master key', { rotation: { step: 'seal_again', sinceMs: 0 } }, ['warn rotation_unfinished']],
-  ['a rotation that has just begun', { rotation: { step: 'hand_out', sinceMs: NOW_MS - 1 } }, []],
-  ['a rotation that waits for nodes', { rotation: { step: 'hand_out', sinceMs: 0 } }, ['warn rotation_unfinished']],
-  ['values of a former master key', { rotation: { step: 'seal_again', sinceMs: 0 } }, ['warn rotation_unfinished']],
-  ['a rotation that has just begun', { rotation: { step: 'hand_out', sinceMs: NOW_MS - 1 } }, []],
-  ['a rotation that waits for nodes', { rotation: { step: 'hand_out', sinceMs: 0 } }, ['warn rotation_unfinished']],
-  ['values of a former master key', { rotation: { step: 'seal_again', sinceMs: 0 } }, ['warn rotation_unfinished']],
   ['a late job', { lateJob: { task: 't', sinceMs: 0, lateS: 300 } }, ['danger jobs_late']],
   [
     'the worst first',

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import type { Offer } from '../../base/domain/offer.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
+import type { Telemetry } from '../../http/telemetry/telemetry.ts'
 import { TokenCounter } from '../../wire/tokens/token-counter.ts'
 import { tokenizer } from '../../wire/tokens/tokenizer.ts'
 import type { Config } from '../config/config.ts'
@@ -61,6 +62,9 @@ export interface App {
  */
 export async function compose(input: ComposeInput): Promise<App> {
   await using started = new AsyncDisposableStack()
+  // Stops last: the last charges end the last spans, and a collector that does not answer must not hold them up.
+  let telemetry: Telemetry | null = null
+  started.defer(() => telemetry?.close())
   const context = createComposeContext(input, started)
   const database = createDatabase(context)
   const readKeyRing = await followKeyRing(context, database)
@@ -76,6 +80,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const marketplace = startMarketplace(context, { database, supply, callers, peopleMail, addressOf })
   const alerts = createAlertParts(context, database, supply)
   const service = await createService(context, database, money, supply)
+  telemetry = service.telemetry
   const tokens = createTokenCounter(context)
   const samples = startRequestSamples(context, database, callers)
   const generationParts = { database, money, limits, supply, callers, alerts, service, tokens, samples }

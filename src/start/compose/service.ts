@@ -63,13 +63,17 @@ export async function createService(
   const accessLog = openAccessLog({ settings: config.accessLog, clock, random, log })
   started.defer(() => accessLog?.close())
   const { telemetry: settings } = config
+  if (settings.ignored.length > 0)
+    log.warn(
+      { variables: settings.ignored },
+      'variables of OpenTelemetry have values that are not known here, and count as not set',
+    )
   const samplingKey = masterKeys.derived('sampling of traces').current
   const telemetry = await startTelemetry({
     ...{ settings, version, samplingKey, clock, random, log },
     spanDelayMs: timeouts.spanDelayMs,
     closeMs: timeouts.telemetryCloseMs,
   })
-  started.defer(() => telemetry?.close())
   return {
     inFlight,
     allowedHosts: allowedHostsOf(config),

@@ -90,6 +90,17 @@ test('the variables of OpenTelemetry override the file', () => {
   expect(fault).not.toContain('secret without')
 })
 
+test('what clusters set for other programs of OpenTelemetry stops nothing', () => {
+  const foreign = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4317',
+    OTEL_TRACES_SAMPLER: 'xray',
+    OTEL_TRACES_SAMPLER_ARG: 'endpoint=http://localhost:14250',
+  }
+  expect(load('', foreign).telemetry).toMatchObject({ endpoint: null, sampleRatio: 1, ignored: Object.keys(foreign) })
+  const off = { OTEL_EXPORTER_OTLP_ENDPOINT: 'https://b', OTEL_SDK_DISABLED: 'true' }
+  expect(load('', off).telemetry).toMatchObject({ endpoint: null, ignored: [] })
+})
+
 test('a file that was named must exist', () => {
   expect(() => loadConfig({ env: { SWITCHYARD_CONFIG: 'other.yaml' }, cwd: directory })).toThrow(
     `${join(directory, 'other.yaml')}: does not exist`,

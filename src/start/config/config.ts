@@ -396,7 +396,11 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       samplePercent: settings.access_log.sample_percent,
       file: settings.access_log.file ?? null,
     },
-    telemetry: telemetrySettings(environment, settings),
+    telemetry: telemetrySettings(
+      environment,
+      settings,
+      maybeForeign.filter(name => isForeign(env, name)),
+    ),
     reports: { requestsPerMinute: settings.reports.requests_per_minute },
     postgres: {
       moneyConnections: settings.postgres.money_connections,
@@ -442,10 +446,14 @@ function autoSettings(settings: FileSettings['routing']['auto'], cwd: string, pr
 function telemetrySettings(
   environment: z.output<typeof environmentSchema>,
   { telemetry }: FileSettings,
+  ignored: readonly string[],
 ): TelemetrySettings {
   const sampler = environment.OTEL_TRACES_SAMPLER
   return {
-    endpoint: environment.OTEL_EXPORTER_OTLP_ENDPOINT ?? telemetry.endpoint ?? null,
+    endpoint:
+      environment.OTEL_SDK_DISABLED === 'true'
+        ? null
+        : (environment.OTEL_EXPORTER_OTLP_ENDPOINT ?? telemetry.endpoint ?? null),
     headers: environment.OTEL_EXPORTER_OTLP_HEADERS ?? telemetry.headers ?? {},
     serviceName: environment.OTEL_SERVICE_NAME ?? telemetry.service_name,
     traces: telemetry.traces,
@@ -460,6 +468,7 @@ function telemetrySettings(
             : 0,
     followsParent: sampler === undefined ? telemetry.follow_parent : sampler.startsWith('parentbased'),
     metricsIntervalMs: telemetry.metrics_seconds * 1_000,
+    ignored,
   }
 }
 
@@ -478,7 +487,9 @@ function portProblems(
 /** Parses the environment. Returns undefined and adds to `problems` when it is invalid. */
 function environmentOf(env: Environment, problems: ConfigProblem[]): z.output<typeof environmentSchema> | undefined {
   const variables = Object.fromEntries(
-    Object.keys(environmentSchema.shape).flatMap(name => (isSet(env, name) ? [[name, env[name]]] : [])),
+    Object.keys(environmentSchema.shape).flatMap(name =>
+      isSet(env, name) && !isForeign(env, name) ? [[name, env[name]]] : [],
+    ),
   )
   const parsed = environmentSchema.safeParse(variables)
   for (const { path, message } of parsed.error?.issues ?? []) {
@@ -486,6 +497,20 @@ function environmentOf(env: Environment, problems: ConfigProblem[]): z.output<ty
   }
   return parsed.data
 }
+
+/**
+ * Whether a variable has a value that OpenTelemetry knows and the gateway does not, such as the sampler `xray`. Clusters set them for all
+ * of their programs, so they must not stop this one.
+ */
+function isForeign(env: Environment, name: string): boolean {
+  return (
+    (maybeForeign as readonly string[]).includes(name) &&
+    isSet(env, name) &&
+    !environmentSchema.shape[name as (typeof maybeForeign)[number]].safeParse(env[name]).success
+  )
+}
+
+const maybeForeign = ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_TRACES_SAMPLER', 'OTEL_TRACES_SAMPLER_ARG'] as const
 
 /** Whether a variable is set. An empty one, as in `PORT= npm start`, is not. */
 function isSet(env: Environment, name: string): boolean {

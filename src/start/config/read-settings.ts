@@ -21,9 +21,10 @@ export function readSettings(
   notRead: readonly string[] = [],
 ): FileSettings | undefined {
   const file = readYaml(text, where, env)
-  const written = isJsonObject(file.value)
-    ? Object.fromEntries(Object.entries(file.value).filter(([key]) => !notRead.includes(key)))
-    : (file.value ?? {})
+  const written =
+    isJsonObject(file.value) && !(file.value instanceof WrittenNumber)
+      ? Object.fromEntries(Object.entries(file.value).filter(([key]) => !notRead.includes(key)))
+      : (file.value ?? {})
   const parsed = fileSchema.safeParse(written)
   const placed = [
     ...(parsed.error?.issues ?? []).flatMap(issue => problemsOf(issue, written)),

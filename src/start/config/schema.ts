@@ -72,6 +72,7 @@ export const environmentSchema = z.object({
   // The names of OpenTelemetry. Its packages read further ones: docs/observability.md.
   OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl().optional(),
   OTEL_EXPORTER_OTLP_HEADERS: headerList().optional(),
+  OTEL_SDK_DISABLED: text().optional(),
   OTEL_SERVICE_NAME: text().optional(),
   OTEL_TRACES_SAMPLER: oneOf(samplers).optional(),
   OTEL_TRACES_SAMPLER_ARG: ratio().optional(),

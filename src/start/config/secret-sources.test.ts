@@ -66,16 +66,17 @@ test('what is not there, or there twice, is said', () => {
     }).sort(),
   ).toEqual(
     [
-      'environment: DATABASE_URL is set, and so is DATABASE_URL_FILE; set one of them',
       'environment: SWITCHYARD_MASTER_KEY_FILE names /nowhere/key, which cannot be read: no such file or directory',
       `environment: SMTP_PASSWORD_FILE names ${empty}, which is empty`,
-      'environment: OPENAI_API_KEY_COMMAND runs a command that failed: exit code 3: permission denied',
+      'environment: OPENAI_API_KEY_COMMAND runs a command that failed: exit code 3',
       'environment: GROQ_API_KEY_COMMAND runs a command that printed nothing',
       'environment: MISTRAL_API_KEY_FILE is set, and so is MISTRAL_API_KEY_COMMAND; set one of them',
     ].sort(),
   )
 })
 
-test('a message never has the command, which may have a token', () => {
-  expect(problemsOf({ OPENAI_API_KEY_COMMAND: 'TOKEN=hvs.secret; kill -9 $$' }).join()).not.toContain('hvs.secret')
+test('a message has neither the command nor what it wrote: both may have a token', () => {
+  expect(
+    problemsOf({ OPENAI_API_KEY_COMMAND: 'echo hvs.secret >&2; TOKEN=hvs.secret; kill -9 $$' }).join(),
+  ).not.toContain('hvs.secret')
 })

@@ -8,15 +8,17 @@ export type Environment = Readonly<Record<string, string | undefined>>
 /**
  * Returns the environment with each of `names` that it gives by `NAME_FILE`, the path of a file with the value, or by `NAME_COMMAND`, a line
  * for sh that prints it. Blanks and line breaks at the end are not part of a value. Adds to `problems` what cannot be read, and names that are
- * given twice.
+ * given by both.
  *
  * A file is read at each call. A command runs once in the life of the process, since it may take seconds, in which nothing else runs.
  */
 export function withSecretSources(env: Environment, names: Iterable<string>, problems: ConfigProblem[]): Environment {
   const found: Record<string, string> = {}
   for (const name of names) {
-    const [given, ...more] = [name, `${name}_FILE`, `${name}_COMMAND`].filter(each => env[each])
-    if (given === undefined || (given === name && more.length === 0)) continue
+    // A plain value counts: its environment may have a file of that name for another program.
+    if (env[name]) continue
+    const [given, ...more] = [`${name}_FILE`, `${name}_COMMAND`].filter(each => env[each])
+    if (given === undefined) continue
     const problem = (message: string) => problems.push({ where: 'environment', line: null, key: given, message })
     if (more.length > 0) problem(`is set, and so is ${more.join(' and ')}; set one of them`)
     else if (given.endsWith('_FILE')) found[name] = readSecretFile(env[given]!, problem)
@@ -57,19 +59,16 @@ function runSecretCommand(line: string, problem: (message: string) => void): str
   }
 }
 
-/** What execFileSync throws. Its message has the whole command, which may have a token. */
+/** What execFileSync throws. Its message has the whole command, which may have a token; so may what the command wrote. */
 interface CommandError {
   readonly code?: string
   readonly status: number | null
   readonly signal: string | null
-  readonly stderr?: string
 }
 
-function whyItFailed({ code, status, signal, stderr = '' }: CommandError): string {
+function whyItFailed({ code, status, signal }: CommandError): string {
   if (code === 'ETIMEDOUT') return `it took longer than ${COMMAND_OPTIONS.timeout / 1000} s`
-  const said = stderr.trim().split('\n')[0]
-  const how = signal === null ? `exit code ${status}` : `ended by ${signal}`
-  return said === '' ? how : `${how}: ${said}`
+  return signal === null ? `exit code ${status}` : `ended by ${signal}`
 }
 
 const COMMAND_OPTIONS = { encoding: 'utf8', timeout: 30_000, stdio: 'pipe' } as const
