@@ -56,9 +56,12 @@ function Figure({ name, children }: { name: string; children: ReactNode }) {
   )
 }
 
-/** From the first token to the last. Null for an answer of one piece, whose time says nothing. */
+/** A shorter answer says nothing about speed: its tokens came in one piece. */
+const SPEED_MS_MIN = 100
+
+/** From the first token to the last. */
 function tokensPerSecond({ usage, firstMs, elapsedMs }: AnswerFacts): number | null {
-  if (usage === null || firstMs === null || usage.completion_tokens < 2 || elapsedMs <= firstMs) return null
+  if (usage === null || firstMs === null || elapsedMs - firstMs < SPEED_MS_MIN) return null
   return (usage.completion_tokens - 1) / ((elapsedMs - firstMs) / 1_000)
 }
 
