@@ -43,6 +43,7 @@ const unconfirmed: Readonly<Record<string, string>> = {
   'POST customers/:customer_id/vouchers/redeem': 'takes the code of a voucher',
   'DELETE hosters/:hoster_id/keys/:key_id': 'ends something',
   'DELETE hosters/:hoster_id/invites/:invite_id': 'ends something',
+  'DELETE operator/invites/:invite_id': 'takes access away',
   'POST hosters/:hoster_id/leave': 'ends something',
   'POST hosters/:hoster_id/payout-changes/:change_id/stop': 'ends something',
   'POST hosters/:hoster_id/verification': 'asks the server of the hoster again',
