@@ -1204,11 +1204,14 @@ CREATE TABLE person (
   totp_pending bytea,
   totp_last_step bigint NOT NULL DEFAULT 0,
   invited_role text,
+  invited_by uuid,
+  invited_at timestamp with time zone,
   CONSTRAINT person_pkey PRIMARY KEY (person_id),
   CONSTRAINT person_installation_role_check CHECK ((installation_role = ANY (ARRAY['operator'::text, 'auditor'::text]))),
   CONSTRAINT person_invited_role_check CHECK ((invited_role = ANY (ARRAY['operator'::text, 'auditor'::text])))
 );
 CREATE UNIQUE INDEX person_email ON person USING btree (lower(email));
+CREATE INDEX person_invited_by ON person USING btree (invited_by) WHERE (invited_by IS NOT NULL);
 CREATE TRIGGER end_operator_keys AFTER UPDATE OF installation_role ON person FOR EACH ROW WHEN ((new.installation_role IS DISTINCT FROM old.installation_role)) EXECUTE FUNCTION end_operator_keys();
 CREATE TRIGGER refuse_new_operator BEFORE INSERT ON person FOR EACH ROW WHEN ((new.installation_role IS NOT NULL)) EXECUTE FUNCTION refuse_operator_change();
 CREATE TRIGGER refuse_operator_change BEFORE UPDATE ON person FOR EACH ROW WHEN (((new.installation_role IS DISTINCT FROM old.installation_role) OR ((old.installation_role IS NOT NULL) AND ((new.person_id IS DISTINCT FROM old.person_id) OR (new.disabled_at IS DISTINCT FROM old.disabled_at))))) EXECUTE FUNCTION refuse_operator_change();

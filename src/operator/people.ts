@@ -7,6 +7,7 @@ import { ApiError, type ErrorCode } from '../base/domain/errors.ts'
 import type { InstallationRole } from '../base/domain/member-role.ts'
 import { blockPerson, unblockPerson } from '../identity/people/blocks.ts'
 import type { Invitations, MadeInvitation, PendingInvite } from '../identity/people/invitations.ts'
+import { dropInvitedRole } from '../identity/people/invited-roles.ts'
 import { findPerson, HAS_FACTOR, isBlocked } from '../identity/people/persons.ts'
 import { pageOf } from '../wire/api/cursor.ts'
 import type { PeoplePage, PeopleQuery, RoleChanges } from '../wire/api/operator/people.ts'
@@ -44,6 +45,8 @@ export interface OperatorPeople {
   ): Promise<MadeInvitation<InstallationRole>>
   /** Rejects with `not_found`. */
   revokeInvite(actor: Actor, inviteId: string): Promise<void>
+  /** Takes back an invitation that was accepted and has given no role yet. Rejects with `not_found`. */
+  dropInvite(actor: Actor, personId: string): Promise<void>
   /** Rejects as `setRole`, and with `role_not_allowed` for an own request. */
   decideRole(actor: Actor, changeId: string, isApproved: boolean): Promise<{ state: 'done' | 'rejected' }>
 }
@@ -70,6 +73,18 @@ export function createOperatorPeople(desk: Pool, invitations: Invitations): Oper
       invitations.revoke(INSTALLATION, inviteId, (sql, { email, role }) =>
         noteAction(sql, { action: 'operator.invite_revoked', personId, subject: email, detail: { role }, address }),
       ),
+    dropInvite: (actor, personId) =>
+      act(desk, actor, async sql => {
+        const dropped = await dropInvitedRole(sql, personId)
+        if (dropped === undefined) throw new ApiError('not_found', { message: 'No invitation of this person is open.' })
+        const { email, role } = dropped
+        await noteAction(sql, {
+          action: 'operator.invite_revoked',
+          subject: email,
+          detail: { role },
+          ...actorOf(actor),
+        })
+      }),
     list: (query, after, viewerId) => listPeople(desk, query, after, viewerId).catch(refuseOutage),
     block: (actor, personId, reason) =>
       act(desk, actor, async sql => {
@@ -116,7 +131,7 @@ const refusals: Readonly<Record<string, readonly [ErrorCode, string?]>> = {
   blocked: ['role_not_possible', 'The person is blocked. Unblock the person first.'],
   not_verified: [
     'role_not_possible',
-    'The person has not proved the e-mail address. Invite the person as operator or auditor: the link proves it.',
+    'The person has not proved the e-mail address. Invite the person for this role: a mailed link proves the address, and with one that you hand over, you vouch for it for 14 days.',
   ],
   no_factor: [
     'role_not_possible',
@@ -167,6 +182,8 @@ interface PersonRow {
   readonly name: string
   readonly role: InstallationRole | null
   readonly invitedRole: InstallationRole | null
+  readonly invitedBy: string | null
+  readonly invitedAt: Date | null
   readonly isBlocked: boolean
   readonly isVerified: boolean
   readonly hasFactor: boolean
@@ -184,7 +201,8 @@ async function listPeople(
   viewerId: string,
 ): Promise<PeoplePage> {
   const { rows } = await sql.query<PersonRow>(
-    `SELECT p.person_id AS id, p.email, p.name, p.installation_role AS role, p.invited_role AS "invitedRole", p.disabled_at IS NOT NULL AS "isBlocked",
+    `SELECT p.person_id AS id, p.email, p.name, p.installation_role AS role, invited_role_of(p) AS "invitedRole", i.email AS "invitedBy",
+            p.invited_at AS "invitedAt", p.disabled_at IS NOT NULL AS "isBlocked",
             p.email_verified_at IS NOT NULL AS "isVerified", p.created_at AS "createdAt",
             ${HAS_FACTOR} AS "hasFactor",
             (SELECT max(last_seen_at) FROM person_session s WHERE s.person_id = p.person_id) AS "lastSeenAt",
@@ -192,10 +210,10 @@ async function listPeople(
             (SELECT count(*)::int FROM hoster_member m WHERE m.person_id = p.person_id) AS hosters,
             (SELECT count(*)::int FROM api_key k WHERE k.person_id = p.person_id AND k.revoked_at IS NULL)
               + (SELECT count(*)::int FROM hoster_key k WHERE k.person_id = p.person_id AND k.revoked_at IS NULL) AS keys
-       FROM person p
+       FROM person p LEFT JOIN person i ON i.person_id = p.invited_by
       WHERE ($1::text IS NULL OR strpos(lower(p.email), lower($1)) > 0 OR strpos(lower(p.name), lower($1)) > 0)
         AND ($2 <> 'blocked' OR p.disabled_at IS NOT NULL) AND ($2 <> 'roles' OR p.installation_role IS NOT NULL)
-        AND ($2 <> 'invited' OR (p.invited_role IS NOT NULL AND p.disabled_at IS NULL))
+        AND ($2 <> 'invited' OR (p.invited_role IS NOT NULL AND p.disabled_at IS NULL AND invited_role_of(p) IS NOT NULL))
         AND ($3::uuid IS NULL OR (p.created_at, p.person_id) < (SELECT a.created_at, a.person_id FROM person a WHERE a.person_id = $3))
       ORDER BY p.created_at DESC, p.person_id DESC LIMIT $4`,
     [search ?? null, show, after, limit + 1],
@@ -208,6 +226,9 @@ async function listPeople(
       name: each.name,
       role: each.role,
       invited_role: each.invitedRole,
+      ...(each.invitedRole === null
+        ? { invited_by: null, invited_at: null }
+        : { invited_by: each.invitedBy, invited_at: each.invitedAt?.toISOString() ?? null }),
       is_you: each.id === viewerId,
       is_blocked: each.isBlocked,
       is_verified: each.isVerified,

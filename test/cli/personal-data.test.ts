@@ -26,6 +26,7 @@ const left: Readonly<Record<string, string>> = {
   'lease.member_id': 'what running requests hold, for seconds',
   'payout.holder': 'of a hoster',
   'payout_change.holder': 'of a hoster',
+  'person.invited_by': 'exported by the person who was invited',
   'person_network.network': 'exported by its person',
   'person_session.address': 'exported by its person',
   'audit_entry.address': 'exported by its person',

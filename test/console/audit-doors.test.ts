@@ -633,6 +633,12 @@ test('an operator leaves entries', async () => {
   )
   const takeBack = send('DELETE', `invites/${inviteId}`)
   await change('DELETE operator/invites/:invite_id', by, takeBack, 'operator.invite_revoked')
+  await world.pool.query(
+    "UPDATE person SET invited_role = 'auditor', invited_by = $2, invited_at = now() WHERE person_id = $1",
+    [someone.personId, operator.personId],
+  )
+  const dismiss = send('DELETE', `people/${someone.personId}/invite`)
+  await change('DELETE operator/people/:person_id/invite', by, dismiss, 'operator.invite_revoked')
   const second = await signedInOperator(app)
   const bySecond = { personId: second.personId }
   const setRole = (role: string | null) => send('POST', `people/${someone.personId}/role`, { role })

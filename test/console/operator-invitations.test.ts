@@ -33,9 +33,15 @@ const open = async (browser: BrowserClient) =>
   (await read<{ data: Invite[] }>(browser.get('operator/invites'))).data.map(({ email, role }) => [email, role])
 const joined = async (browser: BrowserClient) =>
   (
-    await read<{ data: { id: string; email: string; invited_role: string | null; has_second_factor: boolean }[] }>(
-      browser.get('operator/people?show=invited'),
-    )
+    await read<{
+      data: {
+        id: string
+        email: string
+        invited_role: string | null
+        invited_by: string | null
+        has_second_factor: boolean
+      }[]
+    }>(browser.get('operator/people?show=invited'))
   ).data
 
 test('an invited person becomes an operator after a second factor and another confirmation', async () => {
@@ -57,6 +63,7 @@ test('an invited person becomes an operator after a second factor and another co
   // The account has no right yet, and cannot give itself one.
   const [waiting] = await joined(browser)
   expect(waiting).toMatchObject({ email: 'bob@example.com', invited_role: 'operator', has_second_factor: false })
+  expect(waiting!.invited_by).not.toBe(null)
   const give = (by: BrowserClient) => by.post(`operator/people/${waiting!.id}/role`, { role: 'operator' })
   expect((await bob.get('operator/overview')).status).toBe(403)
   expect(await readError(await give(bob))).toMatchObject({ code: 'role_not_allowed' })
@@ -85,6 +92,78 @@ test('with two operators, the second one approves the role of an invited person'
   const { data } = await read<{ data: { id: string }[] }>(second!.browser.get('operator/role-changes'))
   expect(await read(second!.browser.post(`operator/role-changes/${data[0]!.id}/approve`))).toEqual({ state: 'done' })
   expect((await findPerson(app.database.pool, 'carol@example.com'))?.installationRole).toBe('auditor')
+})
+
+/** Joins without mail, with a second factor. Returns the id of the person. */
+async function joinedWithFactor(by: BrowserClient, email: string, role = 'operator') {
+  await read(join(await tokenFor(by, email, role)))
+  const { rows } = await app.database.pool.query<{ id: string }>(
+    "UPDATE person SET totp_secret = '\\x00' WHERE email = $1 RETURNING person_id AS id",
+    [email],
+  )
+  return rows[0]!.id
+}
+const giveRole = (by: BrowserClient, id: string, role: string | null) => by.post(`operator/people/${id}/role`, { role })
+
+test('an accepted invitation ends with the role of its maker, a block, a dismissal and 14 days', async () => {
+  const [first, second, third] = await operators(3)
+  const { browser } = first!
+  const id = await joinedWithFactor(second!.browser, 'fay@example.com')
+  // The maker loses the role by the two others, and gets it back.
+  await read(giveRole(browser, second!.personId, null))
+  expect(await read(giveRole(third!.browser, second!.personId, null))).toEqual({ state: 'done' })
+  await app.database.pool.query("UPDATE person SET installation_role = 'operator' WHERE person_id = $1", [
+    second!.personId,
+  ])
+  expect(await joined(browser)).toEqual([])
+  expect(await readError(await giveRole(browser, id, 'operator'))).toMatchObject({ code: 'role_not_possible' })
+
+  const ends = {
+    block: async (person: string) => {
+      await read(browser.post(`operator/people/${person}/block`, { reason: 'a test' }))
+      await read(browser.post(`operator/people/${person}/unblock`))
+    },
+    dismissal: (person: string) => read(browser.send('DELETE', `operator/people/${person}/invite`)),
+    time: (person: string) =>
+      app.database.pool.query("UPDATE person SET invited_at = now() - interval '15 days' WHERE person_id = $1", [
+        person,
+      ]),
+  }
+  for (const [name, end] of Object.entries(ends)) {
+    const person = await joinedWithFactor(browser, `${name}@example.com`)
+    expect((await joined(browser)).map(each => each.id)).toEqual([person])
+    await end(person)
+    expect(await joined(browser), name).toEqual([])
+    expect(await readError(await giveRole(browser, person, 'operator')), name).toMatchObject({
+      code: 'role_not_possible',
+    })
+  }
+})
+
+test('an invitation vouches for its own role only, and an auditor is invited again to become an operator', async () => {
+  const [operator] = await operators(1)
+  const { browser } = operator!
+  const id = await joinedWithFactor(browser, 'gil@example.com', 'auditor')
+  expect(await readError(await giveRole(browser, id, 'operator'))).toMatchObject({ code: 'role_not_possible' })
+  expect(await read(giveRole(browser, id, 'auditor'))).toEqual({ state: 'done' })
+  expect(await readError(await giveRole(browser, id, 'operator'))).toMatchObject({ code: 'role_not_possible' })
+  const code = tokenOf((await read<Invite>(invite(browser, 'gil@example.com'))).url!)
+  await app.database.pool.query('UPDATE person SET totp_secret = NULL WHERE person_id = $1', [id])
+  await read(join(code))
+  await app.database.pool.query("UPDATE person SET totp_secret = '\\x00' WHERE person_id = $1", [id])
+  expect(await joined(browser)).toMatchObject([{ id, invited_role: 'operator' }])
+  expect(await read(giveRole(browser, id, 'operator'))).toEqual({ state: 'done' })
+})
+
+test('a second operator who asks for the same role approves it', async () => {
+  const [first, second] = await operators(2)
+  const id = await joinedWithFactor(first!.browser, 'hal@example.com')
+  expect(await read(giveRole(first!.browser, id, 'operator'))).toEqual({ state: 'waiting' })
+  expect(await read(giveRole(second!.browser, id, 'operator'))).toEqual({ state: 'done' })
+  const { rows } = await app.database.pool.query<{ action: string }>(
+    "SELECT action FROM audit_entry WHERE subject = 'hal@example.com' ORDER BY entry_id",
+  )
+  expect(rows.map(({ action }) => action)).not.toContain('role.rejected')
 })
 
 test('an invitation ends with the role of its maker, and is not for others', async () => {

@@ -1,6 +1,7 @@
 import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import type { MemberRole } from '../../base/domain/member-role.ts'
+import { noteInvitedRole } from './invited-roles.ts'
 import { isToInstallation, type ShownInvitation, useInviteLink } from './links.ts'
 import { setMember } from './persons.ts'
 import type { ProveAddress } from './prove-address.ts'
@@ -26,14 +27,11 @@ export async function acceptInvitation(
   { joinHoster, proveAddress, address, nowMs }: AcceptDeps,
 ): Promise<void> {
   const { email, isMailed } = invitation
-  await useInviteLink(sql, tokenHash)
+  const madeBy = await useInviteLink(sql, tokenHash)
   if (isMailed) await proveAddress(sql, personId, nowMs)
   if (isToInstallation(invitation)) {
     const { role } = invitation
-    await sql.query('UPDATE person SET invited_role = $2 WHERE person_id = $1 AND installation_role IS NULL', [
-      personId,
-      role,
-    ])
+    await noteInvitedRole(sql, { personId, role, madeBy })
     await noteAction(sql, { action: 'operator.joined', personId, subject: email, detail: { role }, address })
     return
   }

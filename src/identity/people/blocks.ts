@@ -1,6 +1,7 @@
 import { noteAction } from '../../base/db/audit-log.ts'
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
+import { dropInvitedRole } from './invited-roles.ts'
 import { lockPerson } from './persons.ts'
 import { endOtherSessions } from './sessions.ts'
 
@@ -11,7 +12,7 @@ export interface BlockActor {
 }
 
 /**
- * Keeps a person out: ends the sessions and the links. Within two seconds, all nodes refuse the keys that the person
+ * Keeps a person out: ends the sessions, the links and an invitation that has given no role yet. Within two seconds, all nodes refuse the keys that the person
  * made, including those of agents. The role on the installation must have been taken away before, see `setRole`. Run it
  * in a transaction. Returns how many sessions ended; undefined when the person was blocked before.
  */
@@ -26,6 +27,7 @@ export async function blockPerson(
     [personId],
   )
   if (rowCount === 0) return undefined
+  await dropInvitedRole(sql, personId)
   const ended = await endOtherSessions(sql, personId, null)
   await sql.query('DELETE FROM person_token WHERE person_id = $1 OR made_by = $1', [personId])
   await bumpControlVersion(sql, 'access')

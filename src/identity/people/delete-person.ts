@@ -1,5 +1,6 @@
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
+import { dropInvitedRolesBy } from './invited-roles.ts'
 
 /** Returns the customers and hosters that the person alone owns. They would have no owner without the person. */
 export async function ownedAlone(sql: Sql, personId: string): Promise<string[]> {
@@ -24,6 +25,7 @@ export async function ownedAlone(sql: Sql, personId: string): Promise<string[]> 
 export async function erasePerson(sql: Sql, personId: string): Promise<void> {
   // An invitation that names nobody as its maker counts as one of the command line.
   await sql.query('DELETE FROM person_token WHERE made_by = $1', [personId])
+  await dropInvitedRolesBy(sql, personId)
   await sql.query(
     'UPDATE api_key SET person_id = NULL, revoked_at = coalesce(revoked_at, now()) WHERE person_id = $1',
     [personId],

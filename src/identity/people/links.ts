@@ -220,8 +220,13 @@ interface InvitationRow {
   readonly isMailed: boolean
 }
 
-export async function useInviteLink(sql: Sql, tokenHash: Buffer): Promise<void> {
-  await sql.query("DELETE FROM person_token WHERE token_hash = $1 AND purpose = 'invite'", [tokenHash])
+/** Uses up the link of an invitation. Returns the person who made it; null: the command line. */
+export async function useInviteLink(sql: Sql, tokenHash: Buffer): Promise<string | null> {
+  const { rows } = await sql.query<{ madeBy: string | null }>(
+    `DELETE FROM person_token WHERE token_hash = $1 AND purpose = 'invite' RETURNING made_by AS "madeBy"`,
+    [tokenHash],
+  )
+  return rows[0]?.madeBy ?? null
 }
 
 /** Deletes links that nobody used in time. Skips locked ones, as `deleteOldThrottles` does. */

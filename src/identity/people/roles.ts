@@ -2,6 +2,7 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import type { InstallationRole } from '../../base/domain/member-role.ts'
+import { dropInvitedRole, dropInvitedRolesBy } from './invited-roles.ts'
 import type { Person } from './persons.ts'
 
 /**
@@ -26,10 +27,9 @@ export async function setRole(
     `UPDATE role_change SET state = 'rejected' WHERE person_id = $1 AND state = 'waiting' RETURNING role AS "to", requested_by`,
     [personId],
   )
-  await sql.query('UPDATE person SET installation_role = $2, invited_role = NULL WHERE person_id = $1', [
-    personId,
-    role,
-  ])
+  await sql.query('UPDATE person SET installation_role = $2 WHERE person_id = $1', [personId, role])
+  await dropInvitedRole(sql, personId)
+  if (role !== 'operator') await dropInvitedRolesBy(sql, personId)
   await sql.query('DELETE FROM person_session WHERE person_id = $1', [personId])
   const entry = { personId: null, subject: email, address: null }
   for (const detail of replaced) await noteAction(sql, { ...entry, action: 'role.rejected', detail })

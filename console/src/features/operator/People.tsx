@@ -197,13 +197,21 @@ function useSetRole() {
 function Joined() {
   const mayOperate = useMayOperate()
   const people = useInfiniteQuery(operatorPeopleQuery({ show: 'invited' }))
+  const changes = useQuery(roleChangesQuery)
   const setRole = useSetRole()
+  const dismiss = useWrite<{ id: string; email: string }>(
+    ({ id }) => ({ method: 'DELETE', path: `operator/people/${id}/invite` }),
+    { areas: ['operator-people'], done: (_, { email }) => `The invitation of ${email} is taken back.` },
+  )
+  const waitingFor = ({ email, invited_role: role }: PersonShown) =>
+    changes.data?.data.find(change => change.email === email && change.role === role)
   const rows = people.data?.pages.flatMap(({ data }) => data) ?? []
   if (rows.length === 0) return null
   return (
     <Panel title="Invited people without their role">
       <p className={styles.hint}>
-        Check that it is the person you invited. The person needs a passkey or an authenticator app first.
+        Check that it is the person you invited: whoever had the link could join. The person needs a passkey or an
+        authenticator app first. After 14 days, invite the person again.
       </p>
       <DataTable
         label="Invited people without their role"
@@ -212,6 +220,19 @@ function Joined() {
         columns={[
           personColumn,
           { title: 'Invited as', isLabelled: true, cell: ({ invited_role: role }) => roleText(role) },
+          { title: 'Invited by', isLabelled: true, cell: ({ invited_by: by }) => by ?? 'nobody here' },
+          {
+            title: 'Joined',
+            isLabelled: true,
+            cell: ({ invited_at: at }) => at !== null && <When at={at} form="distance" />,
+          },
+          {
+            title: 'Address',
+            isLabelled: true,
+            cell: ({ is_verified: is }) => (
+              <State state={is ? 'ok' : 'warn'}>{is ? 'proved address' : 'unproved address'}</State>
+            ),
+          },
           {
             title: 'Second factor',
             isLabelled: true,
@@ -221,17 +242,37 @@ function Joined() {
             title: '',
             align: 'right',
             place: 'actions',
-            cell: ({ id, email, invited_role: role, has_second_factor: has }) =>
-              mayOperate && (
-                <Button
-                  size="compact-sm"
-                  disabled={!has}
-                  loading={setRole.isPending}
-                  onClick={() => setRole.mutate({ id, role })}
-                >
-                  Give the role<span className="visually-hidden"> to {email}</span>
-                </Button>
-              ),
+            cell: person => {
+              const { id, email, invited_role: role, has_second_factor: has } = person
+              const change = waitingFor(person)
+              return (
+                mayOperate && (
+                  <div className={styles.buttons}>
+                    {change?.is_own ? (
+                      <State state="warn">waits for another operator</State>
+                    ) : (
+                      <Button
+                        size="compact-sm"
+                        disabled={!has}
+                        loading={setRole.isPending}
+                        onClick={() => setRole.mutate({ id, role })}
+                      >
+                        {change === undefined ? 'Give the role' : 'Approve the role'}
+                        <span className="visually-hidden"> to {email}</span>
+                      </Button>
+                    )}
+                    <Button
+                      size="compact-sm"
+                      variant="default"
+                      loading={dismiss.isPending}
+                      onClick={() => dismiss.mutate(person)}
+                    >
+                      Dismiss<span className="visually-hidden"> {email}</span>
+                    </Button>
+                  </div>
+                )
+              )
+            },
           },
         ]}
       />

@@ -131,6 +131,20 @@ export function operatorPeopleEndpoints(
       },
     ),
     operatorEndpoint(
+      'DELETE',
+      'people/:person_id/invite',
+      {
+        scope: null,
+        summary: 'Take back an accepted invitation that has given no role yet',
+        schema: revokedInvite,
+        needsConfirmation: false,
+      },
+      async context => {
+        await people.dropInvite(actorOf(deps, context), idOf(context.request, 'person_id', 'not_found'))
+        return { revoked: true }
+      },
+    ),
+    operatorEndpoint(
       'GET',
       'role-changes',
       { scope: 'read', summary: 'List changes of roles that wait', schema: roleChanges },

@@ -39,7 +39,11 @@ const shownPerson = z.object({
   email: z.string(),
   name: z.string(),
   role: role.describe('The role on the installation.'),
-  invited_role: role.describe('The role that an operator has invited the person for, until a change gives one.'),
+  invited_role: role.describe(
+    'The role that an operator has invited the person for, until a change gives one. It counts for 14 days, and while the inviter is an operator.',
+  ),
+  invited_by: z.string().nullable().describe('E-mail address of that operator.'),
+  invited_at: z.string().nullable().describe('When the person accepted.'),
   is_you: z.boolean(),
   is_blocked: z.boolean(),
   is_verified: z.boolean().describe('Whether the person has proved the e-mail address.'),
