@@ -29,3 +29,19 @@ test.each([
 test('formulas behind code are found', () => {
   expect(markdownWithMaths('`a` $x$\n```\n$b$\n```\n$y$').markdown).toBe('`a` $$x$$\n```\n$b$\n```\n$$y$$')
 })
+
+test.each([
+  ['a formula with a line break of TeX', String.raw`\[a \\[2pt] b\]`, String.raw`$$\displaystyle a \\[2pt] b$$`],
+  ['an open formula before another', String.raw`\[ a \[b\]`, String.raw`\[ a $$\displaystyle b$$`],
+])('%s', (_name, answer, markdown) => {
+  expect(markdownWithMaths(answer).markdown).toBe(markdown)
+})
+
+// In quadratic time, each of these takes minutes: more than a test may.
+test.each([String.raw`\[`, String.raw`\(`, String.raw`\[\(`, '$a ', '$$$ ', '`a ', '\n``` '])(
+  'thousands of %j without an end do not block the page',
+  opening => {
+    const answer = `x${opening.repeat(200_000)}`
+    expect(markdownWithMaths(answer).markdown.length).toBeGreaterThan(0)
+  },
+)

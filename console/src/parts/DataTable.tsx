@@ -75,7 +75,8 @@ export function DataTable<Row>({
                   className={styles.sort}
                   onClick={() => setOrder(nextOrder(order, title, align === 'right'))}
                 >
-                  {title} <span aria-hidden="true">{arrows[ariaSort(order, title)]}</span>
+                  {title}
+                  <SortMark order={order?.title === title ? order : null} />
                 </button>
               )}
             </th>
@@ -126,9 +127,17 @@ export function DataTable<Row>({
   )
 }
 
-const arrows = { none: '↕', ascending: '↑', descending: '↓' } as const
-
-function ariaSort(order: SortOrder | null, title: string): keyof typeof arrows {
+function ariaSort(order: SortOrder | null, title: string) {
   if (order?.title !== title) return 'none'
   return order.isDescending ? 'descending' : 'ascending'
+}
+
+/** The arrow that points to the order is dark. Without an order, both are pale: the title can be clicked. */
+function SortMark({ order }: { order: SortOrder | null }) {
+  return (
+    <svg className={styles.sortMark} width="8" height="12" viewBox="0 0 8 12" aria-hidden="true">
+      <path data-is-on={order?.isDescending === false} d="M4 0 7.5 4.5h-7z" />
+      <path data-is-on={order?.isDescending === true} d="M4 12 .5 7.5h7z" />
+    </svg>
+  )
 }

@@ -13,11 +13,13 @@ const SessionEnded = lazy(fromGateway(async () => ({ default: (await import('./S
 
 /**
  * Shows its children to people that are signed in, and the sign-in to all others, at the same address. A session that
- * ends while a screen is open asks for the password over the screen, which then goes on.
+ * ends while a screen is open asks for the password over the screen, which then goes on for the same person.
  */
 export function SignedInOnly({ children }: { children: ReactNode }) {
   const session = useQuery(sessionQuery)
   useSessionWatch()
+  const isOther = useIsOtherPerson(session.data?.person.id)
+  if (isOther) return null
   if (session.data !== undefined) {
     return (
       <>
@@ -39,6 +41,21 @@ export function SignedInOnly({ children }: { children: ReactNode }) {
   }
   if (session.error !== null) return <ProblemBlock error={session.error} onRetry={() => session.refetch()} />
   return null
+}
+
+let firstPerson: string | undefined
+
+/**
+ * Whether another person has signed in since this tab was loaded. Then it loads again: its data, its talk and the key of
+ * its playground are of the person before.
+ */
+function useIsOtherPerson(personId: string | undefined): boolean {
+  const isOther = personId !== undefined && firstPerson !== undefined && personId !== firstPerson
+  useEffect(() => {
+    if (isOther) location.reload()
+    else firstPerson ??= personId
+  }, [isOther, personId])
+  return isOther
 }
 
 function isSignedOut(error: Error | null): boolean {

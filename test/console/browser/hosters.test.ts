@@ -12,6 +12,7 @@ import { axeFindings, openPage, useChromium, type WatchedPage } from '../../harn
 import { hosterKey, hosterRequest } from '../../harness/hosters.ts'
 import { status } from '../../harness/scripted-upstream.ts'
 import { openSignedIn } from '../../harness/signed-in-page.ts'
+import { WAIT_OPTIONS } from '../../harness/timeouts.ts'
 import { useTestApp, useUpstream } from '../../harness/use-test-app.ts'
 
 // What the people of hosters and operators do with them, in a real browser, from the application to the appeal.
@@ -179,6 +180,31 @@ test('a price that doubles waits for the notice, and a second change is refused 
     .getByRole('alert')
     .filter({ hasText: /minutes/ })
     .waitFor()
+})
+
+test('a manifest that was opened before a change of another program does not undo it', async () => {
+  const hosterId = await app.hoster({ baseUrl: upstream.baseUrl })
+  const page = await personPage(hosterId)
+  await page.goto(`/h/${hosterId}/offers`)
+  await click(page, 'Edit as JSON')
+  const text = await page.getByRole('textbox', { name: 'Manifest' }).inputValue()
+  const { key } = await hosterKey(app, hosterId, ['manage', 'read'])
+  const sent = await hosterRequest(app, key, 'hoster/manifest', {
+    method: 'PUT',
+    body: { ...JSON.parse(text), region: 'DE' },
+  })
+  expect(sent.status).toBe(200)
+  // The page below reads the new version when it gets the focus.
+  await expect
+    .poll(async () => {
+      await page.evaluate("dispatchEvent(new Event('visibilitychange'))")
+      return page.locator('dd').filter({ hasText: /^DE$/ }).count()
+    }, WAIT_OPTIONS)
+    .toBe(1)
+  await click(page, 'Save')
+  await page.getByRole('dialog').getByRole('alert').waitFor()
+  const stored = (await (await hosterRequest(app, key, 'hoster/manifest')).json()) as StoredManifest
+  expect(stored.manifest.region).toBe('DE')
 })
 
 test('every term of a model is entered in the form, and the gateway refuses in its words', async () => {

@@ -149,6 +149,21 @@ test('a session that ends elsewhere asks for the password over the page, which t
   expect(await page.getByLabel('Search').inputValue()).toBe('dem')
 })
 
+test('another person who signs in over a page gets none of what it shows', async () => {
+  const { customerId } = await app.customer()
+  const viewer = await signedInMember(app, customerId, 'viewer')
+  const { page } = await signedInPage(customerId)
+  await page.goto(`/c/${customerId}/keys`)
+  await page.getByRole('button', { name: 'Make a key' }).waitFor()
+  await app.database.pool.query('DELETE FROM person_session')
+  await page.getByText('Your session has ended').waitFor()
+  await page.getByLabel('E-mail address').fill(viewer.email)
+  await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByText('Only owners and developers see keys').waitFor()
+  expect(await page.getByRole('button', { name: 'Make a key' }).count()).toBe(0)
+})
+
 test('an invited person joins, and a viewer sees no keys', async () => {
   const { customerId } = await app.customer()
   const email = `guest-${customerId}@example.com`

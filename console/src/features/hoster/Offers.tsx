@@ -2,7 +2,7 @@ import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { HosterOffers } from '#api/hoster-console.ts'
-import type { ManifestModel, StoredManifest } from '#api/hoster-manifest.ts'
+import type { Manifest, ManifestModel, StoredManifest } from '#api/hoster-manifest.ts'
 import { offersQuery } from '../../api/hoster-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
@@ -20,11 +20,19 @@ import { manifestPath, manifestToEdit, perMillionText, withoutModel } from './ma
 import { OfferPanel } from './OfferPanel.tsx'
 import { TermsDialog } from './TermsDialog.tsx'
 
-type Dialog =
+type Dialog = (
   | { kind: 'model'; edited: ManifestModel | null }
   | { kind: 'terms' }
   | { kind: 'manifest' }
   | { kind: 'remove'; id: string }
+) &
+  Read
+
+/** A manifest with the version that it was read as. */
+interface Read {
+  manifest: Manifest
+  version: number
+}
 
 /** The models of a hoster with their prices, and what other prices would do. */
 export function Offers() {
@@ -45,10 +53,16 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
   const [dialog, setDialog] = useState<Dialog | null>(null)
   const close = () => setDialog(null)
   const manifest = manifestToEdit(stored, offers.data)
-  const version = stored?.version ?? 0
-  const remove = useWrite<string>(
-    id => ({ method: 'PUT', path: manifestPath(hosterId, version), body: withoutModel(manifest, id) }),
-    { areas: ['hoster'], done: (_, id) => `${id} is no longer offered.`, onDone: close },
+  // The page reads again while a dialog is open. What the dialog edits keeps the version that it was read as, so that the
+  // gateway refuses it after another change.
+  const read: Read = { manifest, version: stored?.version ?? 0 }
+  const remove = useWrite<Read & { id: string }>(
+    ({ id, manifest, version }) => ({
+      method: 'PUT',
+      path: manifestPath(hosterId, version),
+      body: withoutModel(manifest, id),
+    }),
+    { areas: ['hoster'], done: (_, { id }) => `${id} is no longer offered.`, onDone: close },
   )
   const waiting = manifest.models.filter(({ id }) => !offers.data.some(({ model }) => model === id))
   const modelOf = (id: string) => manifest.models.find(each => each.id === id) ?? null
@@ -59,15 +73,15 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
         aside={
           mayManage && (
             <div className={styles.buttons}>
-              <Button size="compact-sm" onClick={() => setDialog({ kind: 'model', edited: null })}>
+              <Button size="compact-sm" onClick={() => setDialog({ kind: 'model', edited: null, ...read })}>
                 Add a model
               </Button>
               {manifest.models.length > 0 && (
-                <Button size="compact-sm" variant="default" onClick={() => setDialog({ kind: 'terms' })}>
+                <Button size="compact-sm" variant="default" onClick={() => setDialog({ kind: 'terms', ...read })}>
                   Region and data policy
                 </Button>
               )}
-              <Button size="compact-sm" variant="default" onClick={() => setDialog({ kind: 'manifest' })}>
+              <Button size="compact-sm" variant="default" onClick={() => setDialog({ kind: 'manifest', ...read })}>
                 Edit as JSON
               </Button>
             </div>
@@ -107,34 +121,36 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
           key={offer.model}
           offer={offer}
           quantization={modelOf(offer.model)?.quantization ?? null}
-          onEdit={mayManage ? () => setDialog({ kind: 'model', edited: modelOf(offer.model) }) : undefined}
+          onEdit={mayManage ? () => setDialog({ kind: 'model', edited: modelOf(offer.model), ...read }) : undefined}
           onRemove={
-            mayManage && manifest.models.length > 1 ? () => setDialog({ kind: 'remove', id: offer.model }) : undefined
+            mayManage && manifest.models.length > 1
+              ? () => setDialog({ kind: 'remove', id: offer.model, ...read })
+              : undefined
           }
         />
       ))}
       {dialog?.kind === 'model' && (
         <ModelDialog
           hosterId={hosterId}
-          manifest={manifest}
-          version={version}
+          manifest={dialog.manifest}
+          version={dialog.version}
           edited={dialog.edited}
           rules={offers.rules}
           onClose={close}
         />
       )}
       {dialog?.kind === 'terms' && (
-        <TermsDialog hosterId={hosterId} manifest={manifest} version={version} onClose={close} />
+        <TermsDialog hosterId={hosterId} manifest={dialog.manifest} version={dialog.version} onClose={close} />
       )}
       {dialog?.kind === 'manifest' && (
-        <ManifestDialog hosterId={hosterId} manifest={manifest} version={version} onClose={close} />
+        <ManifestDialog hosterId={hosterId} manifest={dialog.manifest} version={dialog.version} onClose={close} />
       )}
       <ConfirmDialog
         isOpen={dialog?.kind === 'remove'}
         title={`Stop offering ${dialog?.kind === 'remove' ? dialog.id : ''}?`}
         action="Stop offering it"
         isBusy={remove.isPending}
-        onConfirm={() => dialog?.kind === 'remove' && remove.mutate(dialog.id)}
+        onConfirm={() => dialog?.kind === 'remove' && remove.mutate(dialog)}
         onClose={close}
       >
         <p>New requests go to other servers at once. Running requests end as usual.</p>

@@ -3,11 +3,12 @@ const parts = new RegExp(
   [
     // A block of code, also one that has not ended yet.
     /(?<code>(?<=^|\n)[ \t>]*(?<fence>`{3,}|~{3,})[^\n]*(?:\n[\s\S]*?(?:\n[ \t>]*\k<fence>[`~]*[ \t]*(?=\n|$)|$)|$))/,
-    /(?<span>(?<!`)(?<ticks>`+)(?!`)[\s\S]*?(?<!`)\k<ticks>(?!`))/,
+    /(?<span>(?<!`)(?<ticks>`+)(?!`)[\s\S]{0,5000}?(?<!`)\k<ticks>(?!`))/,
     /(?<escaped>\\\\|\\\$)/,
-    /\\\[(?<bracketed>[\s\S]+?)\\\]/,
+    // The search for an end stops at the next beginning: thousands of beginnings would take quadratic time.
+    /\\\[(?<bracketed>(?:[^\\]|\\(?!\[)[\s\S])+?)\\\]/,
     /\$\$(?<doubled>(?!\$)[\s\S]+?)\$\$/,
-    /\\\((?<rounded>[\s\S]+?)\\\)/,
+    /\\\((?<rounded>(?:[^\\]|\\(?!\()[\s\S])+?)\\\)/,
     // As Pandoc reads it: no blank inside of the dollars, and no digit behind them. "5$ and 10$" or "$5 or $10" are prices.
     /(?<![\w$])\$(?<single>(?![\s$])(?:[^$\n\\]|\\.)+?(?<!\s))\$(?![\w$])/,
   ]
