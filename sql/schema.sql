@@ -126,6 +126,8 @@ CREATE TABLE audit_entry (
   detail jsonb NOT NULL,
   address text,
   hash bytea NOT NULL,
+  address_salt bytea,
+  address_proof bytea,
   CONSTRAINT audit_entry_pkey PRIMARY KEY (entry_id),
   CONSTRAINT audit_entry_entry_id_check CHECK ((entry_id > 0)),
   CONSTRAINT audit_entry_hash_check CHECK ((length(hash) = 32))

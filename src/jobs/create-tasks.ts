@@ -1,4 +1,5 @@
 import type { CronItem, TaskList } from 'graphile-worker'
+import { forgetAddresses } from '../base/db/audit-log.ts'
 import { type Pool, transaction } from '../base/db/pool.ts'
 import { DAY_MS } from '../base/domain/durations.ts'
 import type { Log } from '../base/runtime/log.ts'
@@ -51,6 +52,8 @@ export interface TaskDeps {
   readonly audits: (Pick<BackgroundAudits, 'start'> & { readonly schedule: () => AuditSchedule }) | null
   /** How long after its start a request counts for trust. */
   readonly evidenceDelayMs: number
+  /** How long the audit log keeps the addresses of clients. */
+  readonly keepAddressesMs: number
   readonly log: Log
 }
 
@@ -66,6 +69,7 @@ export const timetable: CronItem[] = [
   { task: 'delete_expired_claims', match: '*/15 * * * *' },
   { task: 'delete_old_sessions', match: '31 * * * *' },
   { task: 'fold_hoster_days', match: '* * * * *', options: { jobKey: 'fold_hoster_days', maxAttempts: 1 } },
+  { task: 'forget_addresses', match: '47 3 * * *' },
   { task: 'free_abandoned_jobs', match: '*/5 * * * *' },
   { task: 'prune_alerts', match: '23 3 * * *' },
   { task: 'prune_server_reports', match: '* * * * *', options: { jobKey: 'prune_server_reports' } },
@@ -110,6 +114,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     resealSecrets,
     audits,
     evidenceDelayMs,
+    keepAddressesMs,
     log,
   } = deps
   return {
@@ -124,6 +129,10 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     delete_old_sessions: () => deleteOldTraces(deskPool, clock.epochMs()),
     fold_hoster_days: async () => {
       await foldHosterDays(pool)
+    },
+    forget_addresses: async () => {
+      const entries = await forgetAddresses(auditPool, new Date(clock.epochMs() - keepAddressesMs))
+      if (entries > 0) log.info({ entries }, 'took old addresses out of the audit log')
     },
     free_abandoned_jobs: async () => {
       const freed = await unlockAbandonedJobs(pool)

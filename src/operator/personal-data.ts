@@ -48,7 +48,7 @@ export const placesOfPerson: readonly PersonalPlace[] = [
   { table: 'hoster_appeal', ids: ['person_id', 'answered_by'] },
   { table: 'hoster_model', ids: ['person_id'] },
   { table: 'hoster_state_change', ids: ['person_id'] },
-  { table: 'audit_entry', ids: ['person_id'] },
+  { table: 'audit_entry', ids: ['person_id'], secrets: ['hash', 'address_salt', 'address_proof'] },
 ]
 
 /** What is kept of a customer. */
@@ -90,7 +90,7 @@ export const placesOfCustomer: readonly PersonalPlace[] = [
   { table: 'usage_closing', ids: ['customer_id'] },
   { table: 'platform_customer_day', ids: ['customer_id'] },
   { table: 'ledger_entry', ids: ['account_id'] },
-  { table: 'audit_entry', ids: ['customer_id'] },
+  { table: 'audit_entry', ids: ['customer_id'], secrets: ['hash', 'address_salt', 'address_proof'] },
   { table: 'usage_event', ids: ['customer_id'], pagedBy: 'request_id' },
 ]
 

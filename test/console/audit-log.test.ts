@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { type AuditEntry, noteAction } from '../../src/base/db/audit-log.ts'
-import { transaction } from '../../src/base/db/pool.ts'
+import { type AuditEntry, forgetAddresses, noteAction } from '../../src/base/db/audit-log.ts'
+import { createPool, transaction } from '../../src/base/db/pool.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 const database = useTestDatabase('test')
@@ -31,10 +31,39 @@ test.each([
   ['an actor changed', 'UPDATE audit_entry SET person_id = gen_random_uuid() WHERE entry_id = 1', ['1']],
   ['an entry removed', 'DELETE FROM audit_entry WHERE entry_id = 2', ['3']],
   ['the first entry removed', 'DELETE FROM audit_entry WHERE entry_id = 1', ['2']],
+  ['an address changed', "UPDATE audit_entry SET address = '203.0.113.10' WHERE entry_id = 2", ['2']],
+  ['the salt of an address removed', 'UPDATE audit_entry SET address_salt = NULL WHERE entry_id = 2', ['2']],
+  ['the proof of an address removed', 'UPDATE audit_entry SET address_proof = NULL WHERE entry_id = 2', ['2']],
   ['a time moved', "UPDATE audit_entry SET at = at - interval '1 second' WHERE entry_id = 3", ['3']],
 ])('%s breaks the chain', async (_, statement, expected) => {
   for (const subject of ['a', 'b', 'c']) await note(subject)
   expect(await breaks()).toEqual([])
   await database.pool.query(statement)
   expect(await breaks()).toEqual(expected)
+})
+
+test('old addresses leave without a break, and no role takes out those of the last 30 days', async () => {
+  const { pool } = database
+  await note('old')
+  // As if it had been written then.
+  await pool.query("UPDATE audit_entry SET at = at - interval '40 days'")
+  await pool.query("UPDATE audit_entry e SET hash = audit_entry_hash(''::bytea, e)")
+  await note('new')
+  const gateway = createPool(database.gatewayConnection, { max: 1, applicationName: 'test' })
+  try {
+    expect(await forgetAddresses(gateway, new Date(Date.now() - 50 * 86_400_000))).toBe(0)
+    expect(await forgetAddresses(gateway, new Date())).toBe(1)
+    await expect(gateway.query('UPDATE audit_entry SET address = NULL')).rejects.toThrow('permission denied')
+  } finally {
+    await gateway.end()
+  }
+  const { rows } = await pool.query('SELECT subject, address FROM audit_entry ORDER BY entry_id')
+  expect(rows).toEqual([
+    { subject: 'old', address: null },
+    { subject: 'new', address: '203.0.113.9' },
+  ])
+  expect(await breaks()).toEqual([])
+  // Nobody puts another one in its place.
+  await pool.query("UPDATE audit_entry SET address = '203.0.113.10' WHERE entry_id = 1")
+  expect(await breaks()).toContain('1')
 })

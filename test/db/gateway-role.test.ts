@@ -117,6 +117,7 @@ const harmless: Readonly<Record<string, string>> = {
   add_usage_partition: 'creates a partition without rows',
   admit_batch: 'holds credit that the customer has',
   fold_hoster_days: 'sums rows of settlements',
+  forget_audit_addresses: 'takes addresses of more than 30 days ago out of the log',
   hand_back_leases: 'gives holds back',
   note_lease_use: 'notes how many requests a lease admitted',
   reclaim_leases: 'gives the holds of dead nodes back',

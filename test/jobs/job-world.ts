@@ -76,6 +76,7 @@ export function useJobWorld(): JobWorld {
         audits: null,
         refreshModels: async () => {},
         resealSecrets: async () => {},
+        keepAddressesMs: 365 * 86_400_000,
         marketplace: { verify: async () => {}, probe: async () => {}, applyPrices: async () => {} },
         evidenceDelayMs: 15 * 60_000,
         onQueueRestart,

@@ -9,6 +9,8 @@ const db = useTestDatabase()
 const notSealed: Readonly<Record<string, string>> = {
   'api_key.former_key_hash': 'SHA-256',
   'api_key.key_hash': 'SHA-256',
+  'audit_entry.address_proof': 'SHA-256',
+  'audit_entry.address_salt': 'random bytes of that hash',
   'audit_entry.hash': 'SHA-256',
   'credit_evidence.mac': 'an HMAC: renew-evidence.ts signs it again',
   'hoster_key.key_hash': 'SHA-256',

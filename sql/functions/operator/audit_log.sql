@@ -17,6 +17,10 @@ BEGIN
   v_entry.customer_id := p_customer_id;
   v_entry.detail := p_detail || acting_program();
   v_entry.address := p_address;
+  IF p_address IS NOT NULL THEN
+    v_entry.address_salt := uuid_send(gen_random_uuid());
+    v_entry.address_proof := sha256(v_entry.address_salt || convert_to(p_address, 'UTF8'));
+  END IF;
   v_entry.hash := audit_entry_hash(coalesce(v_previous.hash, ''), v_entry);
   INSERT INTO audit_entry SELECT v_entry.*;
   RETURN v_entry.entry_id;
@@ -33,11 +37,29 @@ LANGUAGE sql STABLE AS $$
       THEN nullif(current_setting('switchyard.os_user', true), '') END))
 $$;
 
--- The hash of an entry. A stored jsonb is always written as the same text.
+-- The hash of an entry. A stored jsonb is always written as the same text. An address counts by its proof, so that it can leave;
+-- one that does not fit its proof gives no hash. Entries of before there were proofs count with the address itself.
 CREATE OR REPLACE FUNCTION audit_entry_hash(p_previous bytea, p audit_entry) RETURNS bytea
 LANGUAGE sql STABLE AS $$
-  SELECT sha256(p_previous || convert_to(jsonb_build_array(p.entry_id, extract(epoch FROM p.at)::text, p.person_id,
-    p.action, p.subject, p.customer_id, p.detail, p.address)::text, 'UTF8'))
+  SELECT CASE WHEN p.address_proof IS NOT NULL
+      AND NOT coalesce(sha256(p.address_salt || convert_to(p.address, 'UTF8')) = p.address_proof,
+        p.address IS NULL AND p.address_salt IS NULL)
+    THEN ''::bytea
+    ELSE sha256(p_previous || convert_to(jsonb_build_array(p.entry_id, extract(epoch FROM p.at)::text, p.person_id, p.action,
+      p.subject, p.customer_id, p.detail, CASE WHEN p.address_proof IS NULL THEN to_jsonb(p.address)
+        ELSE jsonb_build_object('proof', encode(p.address_proof, 'hex')) END)::text, 'UTF8')) END
+$$;
+
+-- Takes the addresses out of entries of before a time, and of more than 30 days ago whatever the caller says: at most 10,000.
+-- Returns their number. All else of an entry stays, and so do the hashes. Locks these entries.
+CREATE OR REPLACE FUNCTION forget_audit_addresses(p_before timestamptz) RETURNS bigint
+LANGUAGE sql AS $$
+  WITH forgotten AS (
+    UPDATE audit_entry SET address = NULL, address_salt = NULL
+     WHERE entry_id IN (SELECT entry_id FROM audit_entry WHERE address IS NOT NULL AND address_proof IS NOT NULL
+       AND at < least(p_before, now() - interval '30 days') ORDER BY entry_id LIMIT 10000)
+    RETURNING 1)
+  SELECT count(*) FROM forgotten
 $$;
 
 -- The entries with a hash that does not follow from the entry before them: they or a neighbour were changed or removed.

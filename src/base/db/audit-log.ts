@@ -1,5 +1,6 @@
 import type { Acting } from '../domain/acting.ts'
 import type { Sql } from './pool.ts'
+import { queryRow } from './query-row.ts'
 
 /** What people do that others may have to look up later. */
 export type AuditAction =
@@ -138,4 +139,17 @@ export async function noteAction(
     JSON.stringify(keyId === null ? detail : { ...detail, by_key_id: keyId }),
     address,
   ])
+}
+
+/**
+ * Takes the addresses of clients out of entries of before `before`, in steps, and of those of more than 30 days ago only. The
+ * chain of hashes stays whole. Returns the number of entries.
+ */
+export async function forgetAddresses(sql: Sql, before: Date): Promise<number> {
+  let total = 0
+  for (;;) {
+    const { count } = await queryRow<{ count: bigint }>(sql, 'SELECT forget_audit_addresses($1) AS count', [before])
+    if (count === 0n) return total
+    total += Number(count)
+  }
 }

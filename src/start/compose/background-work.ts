@@ -1,4 +1,4 @@
-import { MINUTE_MS } from '../../base/domain/durations.ts'
+import { DAY_MS, MINUTE_MS } from '../../base/domain/durations.ts'
 import type { TaskDeps } from '../../jobs/create-tasks.ts'
 import { startJobs } from '../../jobs/start-jobs.ts'
 import { loadPriceLibrary } from '../../market/supply/providers/price-library.ts'
@@ -58,6 +58,7 @@ export async function startBackgroundWork(
     resealSecrets: createRotationJob(context, database),
     audits,
     evidenceDelayMs: config.trust.evidenceDelayMinutes * MINUTE_MS,
+    keepAddressesMs: config.audit.keepAddressesDays * DAY_MS,
     onQueueRestart: metrics.queueRestart,
     onJobFailure: metrics.jobFailure,
     log,

@@ -69,6 +69,7 @@ function valuesOf(config: Config) {
     'hosters.approval': config.hosters.approval,
     'trust.audits': config.trust.audits,
     'alerts.allow_private_urls': config.alerts.allowPrivateUrls,
+    'audit.keep_addresses_days': config.audit.keepAddressesDays,
     'alarms.mail': config.alarms.mail,
     'alarms.webhook_url': config.alarms.webhookUrl === null ? 'off' : 'on',
     'alarms.backup_days': config.alarms.backupDays,

@@ -188,6 +188,8 @@ export interface Config {
     }
   }
   readonly alerts: { readonly allowPrivateUrls: boolean }
+  /** Of the audit log. */
+  readonly audit: { readonly keepAddressesDays: number }
   /** How operators are notified of alarms. Without a backup in `backupDays` there is one; 0: never. */
   readonly alarms: {
     readonly mail: boolean
@@ -371,6 +373,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     routing: { ...live.routing, auto },
     hosters: { allowPrivateUrls: settings.hosters.allow_private_urls, ...live.hosters },
     alerts: { allowPrivateUrls: settings.alerts.allow_private_urls },
+    audit: { keepAddressesDays: settings.audit.keep_addresses_days },
     alarms: {
       ...live.alarms,
       webhookUrl: settings.alarms.webhook_url ?? null,

@@ -370,6 +370,7 @@ export const fileSchema = z.strictObject({
     })
     .prefault({}),
   alerts: z.strictObject({ allow_private_urls: flag().prefault('false') }).prefault({}),
+  audit: z.strictObject({ keep_addresses_days: wholeNumber(30, 3_650).prefault('365') }).prefault({}),
   alarms: z
     .strictObject({
       mail: flag().prefault('true'),
