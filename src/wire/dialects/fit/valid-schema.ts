@@ -129,19 +129,21 @@ function typeSchema(value: unknown): JsonObject | undefined {
  * @param left gets the keywords that constrained something and are gone
  */
 export function validLevel(given: JsonObject, left: (keyword: string, value: unknown) => void): JsonObject {
-  let copy: JsonObject | null = given.nullable === undefined ? null : withoutNullable(given)
+  // A level with null as a choice is another one than the given, with its keywords inside the other choice.
+  const level = given.nullable === undefined ? given : withoutNullable(given)
+  let copy: JsonObject | null = level === given ? null : level
   const own = (): JsonObject => {
-    copy ??= { ...given }
+    copy ??= { ...level }
     return copy
   }
-  if (Array.isArray(given.items)) moveTuple(own())
+  if (Array.isArray(level.items)) moveTuple(own())
   for (const side of ['Minimum', 'Maximum'] as const) {
-    if (typeof given[`exclusive${side}`] === 'boolean') moveExclusive(own(), side)
+    if (typeof level[`exclusive${side}`] === 'boolean') moveExclusive(own(), side)
   }
-  const required = requiredInside(given.properties)
-  if (required.length > 0) own().required = [...(Array.isArray(given.required) ? given.required : []), ...required]
-  if (typeof given.$schema === 'string' && /draft-0[34]/.test(given.$schema)) delete own().$schema
-  const current = copy ?? given
+  const required = requiredInside(level.properties)
+  if (required.length > 0) own().required = [...(Array.isArray(level.required) ? level.required : []), ...required]
+  if (typeof level.$schema === 'string' && /draft-0[34]/.test(level.$schema)) delete own().$schema
+  const current = copy ?? level
   for (const keyword of Object.keys(current)) {
     const check = Object.hasOwn(checks, keyword) ? checks[keyword] : undefined
     const value = current[keyword]
@@ -154,7 +156,7 @@ export function validLevel(given: JsonObject, left: (keyword: string, value: unk
       if (keyword === 'pattern' && typeof value === 'string') left(keyword, value)
     } else own()[keyword] = valid
   }
-  return copy ?? given
+  return copy ?? level
 }
 
 /** A list of items was a tuple before 2020-12. */
