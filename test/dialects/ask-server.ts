@@ -33,7 +33,7 @@ export function ask(job: ChatJob, offer: Offer) {
 
 export const envelope = { id: 'chatcmpl-12345678', created: 1, model: 'm' }
 const bounds = { wholeBytes: 1e6, eventBytes: 1e6, delimiters: 1e5, streamDelimiters: 1e6, otherBytes: 1e6 }
-const expected = { choices: 1, hasStop: false, hidesReasoning: false, maxTokens: 100, bounds }
+export const expected = { choices: 1, hasStop: false, hidesReasoning: false, maxTokens: 100, bounds }
 
 /** Reads the whole answer of a server. A text is its body as it is. */
 export function wholeAnswer(server: Dialect, reader: AnswerReader, answer: VendorAnswer | string): ChatCompletion {

@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { fitOf } from '../../src/base/domain/chat-job.ts'
 import type { StreamPart } from '../../src/base/domain/handoff.ts'
-import { excessAt, hasMany } from '../../src/base/domain/vendor-counts.ts'
+import { excessAt } from '../../src/base/domain/vendor-counts.ts'
 import type { JsonObject } from '../../src/base/runtime/json-object.ts'
+import { hasMany } from '../../src/request/admit/eligible.ts'
 import { parseCompletionsRequest } from '../../src/wire/dialects/completions/completions-request.ts'
 import { withStops } from '../../src/wire/dialects/fit/stopped-answer.ts'
-import { ask, json, offerFor, streamParts, wholeAnswer } from './ask-server.ts'
+import { countTokens } from '../../src/wire/tokens/count-tokens.ts'
+import { type VendorAnswer, vendorEvents } from '../harness/scripted-vendors.ts'
+import { ask, envelope, expected, json, offerFor, streamParts, wholeAnswer } from './ask-server.ts'
 import { clients, requests } from './wishes.ts'
 
 // continuedev/continue issues 1572 and 7849: programs send more stop sequences than a vendor takes.
@@ -128,4 +131,99 @@ describe.each(['messages', 'converse'] as const)('stop sequences of white space 
 it('long stop sequences pass to a server that takes them', () => {
   const job = parseCompletionsRequest(json({ model: 'm', prompt: 'x', max_tokens: 9, stop: ['x'.repeat(20_000)] }))
   expect([hasMany(job), excessAt(offerFor('chat'), job)]).toEqual([true, null])
+})
+
+describe('the tokens of an answer that the gateway ended', () => {
+  /** Reads the events of a server up to where the gateway leaves it. */
+  function readUntilLeft(server: 'chat' | 'messages', events: readonly string[]) {
+    const { reader } = ask(requests.chat({}), offerFor(server))
+    const stream = withStops(reader, ['\n']).stream(envelope, expected)
+    const parts: StreamPart[] = []
+    let read = 0
+    for (const event of events) {
+      if (stream.done) break
+      read++
+      const data = event.slice(event.indexOf('data: ') + 6).trim()
+      parts.push(...stream.push({ event: /^event: (.*)$/m.exec(event)?.[1] ?? '', data }))
+    }
+    const early = parts.length
+    if (!stream.done) parts.push(...stream.end())
+    const last = parts.at(-1)
+    return { parts, read, early, stream, usage: typeof last === 'string' ? undefined : last?.usage }
+  }
+  const thinking = { text: '', seal: 'RU5D' }
+  const rest = 'and more of it'
+  const answer = { text: `one line\n${rest}`, tokens: { input: 50, output: 500 } }
+  const endsIn = (parts: readonly StreamPart[]) =>
+    parts
+      .filter(part => typeof part !== 'string')
+      .flatMap(({ choices }) => choices.flatMap(each => each.finish_reason ?? []))
+
+  it('include hidden thoughts, which are reported last', () => {
+    const events = vendorEvents('messages', { ...answer, thinking })
+    const { usage, parts } = readUntilLeft('messages', events)
+    expect(usage).toMatchObject({ prompt_tokens: 50, completion_tokens: 500 - countTokens(rest) })
+    expect([textOf(parts), endsIn(parts)]).toEqual(['one line', ['stop']])
+    // Nobody leaves with all of an answer before it is counted.
+    expect(endsIn(readUntilLeft('messages', events.slice(0, -1)).parts.slice(0, -2))).toEqual([])
+  })
+
+  it('include hidden thoughts, however much the model writes after them', () => {
+    const text = `one line\n${'and more '.repeat(2_000)}`
+    const { usage } = readUntilLeft(
+      'messages',
+      vendorEvents('messages', { ...answer, text, thinking, tokens: { input: 50, output: 9_000 } }),
+    )
+    expect(usage!.completion_tokens).toBeGreaterThan(7_000)
+  })
+
+  it('are counted by the gateway if the server breaks off after the sequence', () => {
+    const events = vendorEvents('messages', { ...answer, thinking }).slice(0, -3)
+    const { usage, parts, stream } = readUntilLeft('messages', events)
+    expect(stream.complete).toBe(true)
+    expect(usage).toMatchObject({ prompt_tokens: 50, completion_tokens: 0 })
+    expect(endsIn(parts)).toEqual(['stop'])
+  })
+
+  it('are counted by the gateway at once if the prompt is reported and nothing was thought', () => {
+    const events = vendorEvents('messages', answer)
+    const { read, usage, stream } = readUntilLeft('messages', events)
+    expect(read).toBeLessThan(events.length - 3)
+    expect(usage).toMatchObject({ prompt_tokens: 50, completion_tokens: 0 })
+    // Routing learns nothing from the first report.
+    expect(stream.usage!.completion_tokens).toBe(0)
+  })
+
+  it('include the cached part of a prompt that is reported last', () => {
+    const { usage } = readUntilLeft('chat', vendorEvents('chat', { text: answer.text }))
+    expect(usage).toMatchObject({ prompt_tokens: 30, prompt_tokens_details: { cached_tokens: 20 } })
+    expect(usage!.completion_tokens).toBe(7 - countTokens(rest))
+  })
+
+  it('are not waited for longer than a short text', () => {
+    const long: VendorAnswer = { text: `one line\n${'and more '.repeat(2_000)}` }
+    const events = vendorEvents('chat', long)
+    const { read, usage, stream } = readUntilLeft('chat', events)
+    expect(read).toBeLessThan(events.length / 2)
+    expect(usage).toMatchObject({ prompt_tokens: 0, completion_tokens: 0 })
+    // The time is that of a finished answer.
+    expect(stream.awaitsUsage).toBe(true)
+  })
+
+  it('do not hide that calls came before the sequence', () => {
+    const [start, ...others] = vendorEvents('chat', { calls: [{ id: 'c1', name: 'look', args: {} }] })
+    const text = {
+      ...JSON.parse(start!.slice(6)),
+      choices: [{ index: 0, delta: { content: 'a\nb' }, finish_reason: null }],
+    }
+    const calls = others.slice(0, -3)
+    const { parts } = readUntilLeft('chat', [
+      start!,
+      ...calls,
+      `data: ${JSON.stringify(text)}\n\n`,
+      ...others.slice(-3),
+    ])
+    expect(JSON.stringify(parts)).toContain('look')
+    expect(endsIn(parts)).toEqual(['tool_calls'])
+  })
 })

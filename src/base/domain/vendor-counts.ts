@@ -78,12 +78,12 @@ function toolsTaken(endpoint: Endpoint, dialect: Dialect): number {
 const CUT_STOPS_MAX = 256
 const CUT_CHARACTERS_MAX = 16_384
 
-/** Whether a request may have more tools or stop sequences than a vendor takes. Most fit every server. */
-export function hasMany({ forward: { tools, stop } }: ChatJob): boolean {
-  if (Array.isArray(tools) && tools.length > openaiCounts.tools) return true
-  const stops = stopsOf(stop)
-  return stops.length > CUT_STOPS_MAX || charactersOf(stops) > CUT_CHARACTERS_MAX
-}
+/** A request within these fits every server, as most do. `stopCharacters`: of all its stop sequences together. */
+export const countsOfAll = {
+  tools: openaiCounts.tools,
+  stopSequences: CUT_STOPS_MAX,
+  stopCharacters: CUT_CHARACTERS_MAX,
+} as const
 
 /**
  * Returns what a request has more of than the server of an offer takes, such as `129 tools (at most 128)`; null if it has

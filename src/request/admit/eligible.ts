@@ -12,7 +12,7 @@ import { stepOf } from '../../base/domain/money.ts'
 import { type Offer, serves, TRUSTED_ABOVE } from '../../base/domain/offer.ts'
 import { heldNanos, largestRoom } from '../../base/domain/request-bounds.ts'
 import { dialectAt } from '../../base/domain/upstream-dialect.ts'
-import { excessAt, hasMany } from '../../base/domain/vendor-counts.ts'
+import { countsOfAll, excessAt } from '../../base/domain/vendor-counts.ts'
 import type { Catalog } from '../../market/supply/catalog/catalog.ts'
 
 export interface Candidates {
@@ -163,6 +163,15 @@ function isSeveralSearches(data: DataRequest): boolean {
 
 function hasRequestPrice({ price }: Offer): boolean {
   return price.terms?.steps.some(step => step.perRequestPicos > 0n) ?? false
+}
+
+/** Whether a request may have more tools or stop sequences than a vendor takes. */
+export function hasMany({ forward: { tools, stop } }: Pick<ChatJob, 'forward'>): boolean {
+  if (Array.isArray(tools) && tools.length > countsOfAll.tools) return true
+  if (typeof stop === 'string') return stop.length > countsOfAll.stopCharacters
+  if (!Array.isArray(stop)) return false
+  const characters = stop.reduce((sum, each) => sum + (typeof each === 'string' ? each.length : 0), 0)
+  return stop.length > countsOfAll.stopSequences || characters > countsOfAll.stopCharacters
 }
 
 function hasFeatures(offer: Offer, job: ChatJob): boolean {

@@ -121,7 +121,9 @@ export async function tryStream({ upstream, clock }: AttemptDeps, attempt: Attem
         if (ending === 'suspect' && mayBeSuspect) {
           health.recordFailure(offerId, 'empty', undefined, startedMs)
         } else if (ending === 'complete' || ending === 'suspect') {
-          const sample = { firstTokenMs, totalMs: elapsedMs(), outputTokens: usage?.completion_tokens, inputTokens }
+          // 0: the gateway ended the answer before the server counted it.
+          const outputTokens = usage?.completion_tokens || undefined
+          const sample = { firstTokenMs, totalMs: elapsedMs(), outputTokens, inputTokens }
           health.recordSuccess(offerId, sample, startedMs)
         } else if (ending === 'left' || ending instanceof Cancelled) {
           health.recordSuccess(offerId, { firstTokenMs, inputTokens }, startedMs)

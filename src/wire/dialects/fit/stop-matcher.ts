@@ -1,3 +1,5 @@
+import { elementAt } from '../../../base/runtime/collections.ts'
+
 /** The beginnings of all sequences as the states of an automaton, after Aho and Corasick. State 0 is the empty text. */
 export interface StopStates {
   /** The state after a state and a character, by both: see `keyOf`. */
@@ -39,7 +41,7 @@ export class StopMatcher {
       this.#held = ''
       return { text: all.slice(0, end - stop.length), stop, rest: all.slice(end) }
     }
-    const certain = all.length - lengths[this.#state]!
+    const certain = all.length - elementAt(lengths, this.#state)
     this.#held = all.slice(certain)
     return { text: all.slice(0, certain), stop: null, rest: '' }
   }
@@ -68,11 +70,11 @@ export function statesOf(stops: readonly string[]): StopStates {
       const character = text.charCodeAt(length - 1)
       each.state = next.get(keyOf(state, character)) ?? lengths.length
       if (each.state < lengths.length) continue
-      const fallback = state === 0 ? 0 : step(states, fallbacks[state]!, character)
+      const fallback = state === 0 ? 0 : step(states, elementAt(fallbacks, state), character)
       next.set(keyOf(state, character), each.state)
       lengths.push(length)
       fallbacks.push(fallback)
-      found.push(found[fallback]!)
+      found.push(elementAt(found, fallback))
     }
     for (const { text, state } of growing) if (text.length === length) found[state] = text
     growing = growing.filter(({ text }) => text.length > length)
@@ -92,6 +94,6 @@ function step({ next, fallbacks }: StopStates, from: number, character: number):
     const to = next.get(keyOf(state, character))
     if (to !== undefined) return to
     if (state === 0) return 0
-    state = fallbacks[state]!
+    state = elementAt(fallbacks, state)
   }
 }
