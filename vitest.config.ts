@@ -3,6 +3,7 @@ import { createRequire } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
+import { texts } from './console/texts-plugin.ts'
 import { codeMutations } from './sim/code-mutations.ts'
 import { mutated } from './sim/mutations.ts'
 import { locatePrograms } from './src/base/db/postgres-programs.ts'
@@ -27,7 +28,8 @@ const onOldPostgres = [
 ]
 
 export default defineConfig({
-  plugins: plantedBug === undefined ? [] : [plant(plantedBug)],
+  // Tests read modules of the console, which have texts.
+  plugins: [texts(), ...(plantedBug === undefined ? [] : [plant(plantedBug)])],
   test: {
     projects:
       givenPrograms === undefined

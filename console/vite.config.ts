@@ -4,11 +4,13 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import react from '@vitejs/plugin-react'
 import { build, defineConfig, type Plugin } from 'vite'
 import type * as Prerender from './src/prerender/render-frame.tsx'
+import type { ScreenPage } from './src/prerender/screens.ts'
+import { readTexts, type Texts, texts } from './texts-plugin.ts'
 
 const GATEWAY = 'http://127.0.0.1:8080'
 
 export default defineConfig({
-  plugins: [react(), woff2Only(), pageList(), compressed()],
+  plugins: [texts(), react(), woff2Only(), pageList(), compressed()],
   // The gateway replaces this text in each response. src/http/console/console-pages.ts has it too.
   html: { cspNonce: 'CSP_NONCE' },
   build: {
@@ -49,18 +51,20 @@ function pageList(): Plugin {
       dist = join(root, config.build.outDir)
     },
     async closeBundle() {
-      const { screens, renderFrame } = await buildPrerender(root, dist)
+      const translated = readTexts()
+      const frames = await prerendered(root, dist, [undefined, ...translated])
       const manifest: Record<string, Chunk> = JSON.parse(readFileSync(join(dist, 'manifest.json'), 'utf8'))
       const entry = filesOf(manifest, 'index.html')
-      const pages = screens.map(screen => {
-        const files = screen.modules.map(module => filesOf(manifest, `src/${module}`))
+      const pages = frames.map(({ path, modules, shown }) => {
+        const files = modules.map(module => filesOf(manifest, `src/${module}`))
         const added = [...new Set(files.flatMap(each => [...each]))].filter(file => !entry.has(file))
-        return { path: screen.path, title: screen.title, frame: renderFrame(screen), files: added }
+        return { path, shown, files: added }
       })
-      const fonts = readdirSync(join(dist, 'assets')).filter(name =>
-        /(?:next-latin-wght-normal|plain-zero).*\.woff2$/.test(name),
-      )
-      writeFileSync(join(dist, 'pages.json'), JSON.stringify({ fonts: fonts.map(name => `assets/${name}`), pages }))
+      const fonts = readdirSync(join(dist, 'assets'))
+        .filter(name => /(?:next-latin-wght-normal|plain-zero).*\.woff2$/.test(name))
+        .map(name => `assets/${name}`)
+      const languages = Object.fromEntries(translated.map(({ texts, file }) => [texts.language, file]))
+      writeFileSync(join(dist, 'pages.json'), JSON.stringify({ fonts, languages, pages }))
     },
   }
 }
@@ -82,8 +86,11 @@ function filesOf(manifest: Record<string, Chunk>, name: string, found = new Set<
   return found
 }
 
-/** Compiles the components of the frame for Node, with the class names that they have in browsers. */
-async function buildPrerender(root: string, dist: string): Promise<typeof Prerender> {
+/**
+ * Draws the frames of all screens in each language. Compiles their components for Node, with the class names that they have
+ * in browsers.
+ */
+async function prerendered(root: string, dist: string, languages: readonly (Texts | undefined)[]) {
   // Inside of the project, where Node finds its packages.
   const outDir = mkdtempSync(join(dist, '.prerender-'))
   try {
@@ -91,11 +98,28 @@ async function buildPrerender(root: string, dist: string): Promise<typeof Preren
       root,
       configFile: false,
       logLevel: 'warn',
-      plugins: [react()],
+      plugins: [texts(), react()],
       build: { ssr: 'src/prerender/render-frame.tsx', outDir, assetsInlineLimit: 0 },
     })
     const [file] = readdirSync(outDir).filter(name => /\.m?js$/.test(name))
-    return await import(join(outDir, file!))
+    const drawn: {
+      language: string
+      screens: readonly ScreenPage[]
+      shown: { title: string | null; frame: string }[]
+    }[] = []
+    for (const each of languages) {
+      globalThis.switchyardTexts = each?.texts
+      const language = each?.texts.language ?? 'en'
+      // Texts are also constants of modules: each language gets modules of its own.
+      const { screens, renderFrame }: typeof Prerender = await import(`${join(outDir, file!)}?${language}`)
+      const shown = screens.map(screen => ({ title: screen.title, frame: renderFrame(screen) }))
+      drawn.push({ language, screens, shown })
+    }
+    return drawn[0]!.screens.map(({ path, modules }, index) => ({
+      path,
+      modules,
+      shown: Object.fromEntries(drawn.map(({ language, shown }) => [language, shown[index]!])),
+    }))
   } finally {
     rmSync(outDir, { recursive: true, force: true })
   }

@@ -66,7 +66,10 @@ function consoleSources() {
       .filter(entry => entry.isFile())
       .map(entry => join(entry.parentPath, entry.name)),
   )
-  return [...inDirectories, ...['index.html', 'vite.config.ts'].map(name => join(consolePath, name))].sort()
+  return [
+    ...inDirectories,
+    ...['index.html', 'texts-of-codes.ts', 'texts-plugin.ts', 'vite.config.ts'].map(name => join(consolePath, name)),
+  ].sort()
 }
 
 async function buildConsole(lock) {

@@ -17,8 +17,10 @@ const PREFIX = '/console/api/operator/'
 
 test('docs/console.md names every page of the console', () => {
   // The build writes this list from the routes. Pages without a title are those before the sign-in, and the status page.
-  const built: { pages: { path: string; title: string | null }[] } = JSON.parse(readPage('console/dist/pages.json'))
-  const pages = built.pages.filter(({ title, path }) => title !== null && !path.endsWith('/$tab'))
+  const built: { pages: { path: string; shown: { en: { title: string | null } } }[] } = JSON.parse(
+    readPage('console/dist/pages.json'),
+  )
+  const pages = built.pages.filter(({ shown, path }) => shown.en.title !== null && !path.endsWith('/$tab'))
   const page = readPage('docs/console.md')
   const named = [...page.matchAll(/^(?:\| )?`(\/(?:c|h|operator|account)[^`?]*)`/gm)].map(([, path]) => path)
   expect(named.sort()).toEqual(

@@ -52,6 +52,7 @@ export async function openPage(
   const context = await browser.newContext({
     viewport: { width: 1280, height: 900 },
     reducedMotion: 'reduce',
+    locale: 'en-GB',
     ...options,
   })
   const page = await context.newPage()

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useSyncExternalStore } from 'react'
 import { compareVersions, reloadOnce } from './gateway-version.ts'
 
@@ -84,6 +85,5 @@ export function fromGateway<Module>(load: () => Promise<Module>): () => Promise<
 }
 
 const texts = {
-  fileIsMissing:
-    'A part of this page could not be loaded. Reload the page; if that does not help, try again in a minute.',
+  fileIsMissing: t`A part of this page could not be loaded. Reload the page; if that does not help, try again in a minute.`,
 }

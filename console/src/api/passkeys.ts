@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import type { startRegistration } from '@simplewebauthn/browser'
 import { fromGateway } from './gateway-link.ts'
 import { request } from './request.ts'
@@ -29,9 +30,9 @@ async function withReadableErrors<T>(work: Promise<T>): Promise<T> {
     return await work
   } catch (error) {
     const { name } = error as Error
-    if (name === 'InvalidStateError') throw new Error('This device has a passkey for your account already.')
+    if (name === 'InvalidStateError') throw new Error(t`This device has a passkey for your account already.`)
     if (name === 'NotAllowedError' || name === 'AbortError')
-      throw new Error('No passkey was used. Try again, or use another way.')
+      throw new Error(t`No passkey was used. Try again, or use another way.`)
     throw error
   }
 }

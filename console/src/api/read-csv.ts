@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Problem, problemOf } from './request.ts'
 
 export interface CsvProgress {
@@ -21,7 +22,7 @@ export async function readCsv(
   { signal, onProgress }: { readonly signal: AbortSignal; readonly onProgress: (progress: CsvProgress) => void },
 ): Promise<{ readonly blob: Blob; readonly fileName: string } & CsvProgress> {
   const broken = () =>
-    new Problem('The connection broke before the end of the file. Export it again.', { status: 0, code: 'offline' })
+    new Problem(t`The connection broke before the end of the file. Export it again.`, { status: 0, code: 'offline' })
   const response = await fetch(`/console/api/${path}`, { signal }).catch(error => {
     throw signal.aborted ? error : broken()
   })

@@ -1,3 +1,6 @@
+import { t } from '@lingui/core/macro'
+import { errorText } from '../texts/code-text.ts'
+
 /** An error that the gateway answered with, or no answer at all. */
 export class Problem extends Error {
   /** 0: there was no answer. */
@@ -59,7 +62,7 @@ export function isAway(error: unknown): boolean {
 }
 
 function noAnswer(): Problem {
-  const message = 'The gateway does not answer. Check your connection; the page tries again.'
+  const message = t`The gateway does not answer. Check your connection; the page tries again.`
   return new Problem(message, { status: 0, code: 'offline' })
 }
 
@@ -77,7 +80,7 @@ export async function problemOf(response: Response): Promise<Problem> {
   if (body?.error === undefined && [502, 503, 504].includes(response.status)) return noAnswer()
   const { message, code, param } = body?.error ?? {}
   const status = response.status
-  return new Problem(message ?? `The gateway answered ${status}.`, {
+  return new Problem(errorText(code ?? '') ?? message ?? t`The gateway answered ${status}.`, {
     status,
     code: code ?? 'unknown',
     param: param ?? null,

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { scaleLinear, scalePoint } from 'd3-scale'
 import { type KeyboardEvent, useState } from 'react'
 import { AXIS_PX, anchorOf, DIGIT_PX, labelledPoints, pointOfKey } from './axis.ts'
@@ -57,8 +58,8 @@ export function Line({
         {read && (
           <>
             <b>{read.label}</b>
-            <b>{read.value === null ? 'no request' : text(read.value)}</b>
-            {read.isOpen && <span>not over yet</span>}
+            <b>{read.value === null ? t`no request` : text(read.value)}</b>
+            {read.isOpen && <span>{t`not over yet`}</span>}
           </>
         )}
       </p>
@@ -69,7 +70,7 @@ export function Line({
             height={HEIGHT_PX}
             viewBox={`0 0 ${width} ${HEIGHT_PX}`}
             role="img"
-            aria-label={`${label}. Use the arrow keys to read single days.`}
+            aria-label={t`${label}. Use the arrow keys to read single days.`}
             // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys choose a point
             tabIndex={0}
             onKeyDown={onKeyDown}

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { scaleBand, scaleLinear } from 'd3-scale'
 import { type KeyboardEvent, useState } from 'react'
 import { AXIS_PX, anchorOf, DIGIT_PX, labelledPoints, pointOfKey } from './axis.ts'
@@ -82,7 +83,7 @@ export function StackedBars({
                 <rect width="10" height="10" fill="var(--ink-2)" />
                 <rect width="10" height="10" fill="url(#hatch)" />
               </svg>
-              not over yet
+              {t`not over yet`}
             </li>
           )}
         </ul>
@@ -95,7 +96,7 @@ export function StackedBars({
             height={height}
             viewBox={`0 0 ${width} ${height}`}
             role="img"
-            aria-label={`${label}. Use the arrow keys to read single bars${onOpen ? ', and Enter to open one' : ''}.`}
+            aria-label={t`${label}. Use the arrow keys to read single bars${onOpen ? t`, and Enter to open one` : ''}.`}
             // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys choose a bar
             tabIndex={0}
             onKeyDown={onKeyDown}
@@ -185,7 +186,7 @@ function Reading({
               </span>
             ) : null,
           )}
-          {bar.isOpen && <span>not over yet</span>}
+          {bar.isOpen && <span>{t`not over yet`}</span>}
         </>
       )}
     </p>

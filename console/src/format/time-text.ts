@@ -1,10 +1,22 @@
+import { t } from '@lingui/core/macro'
+import { formatLocale } from '../texts/i18n.ts'
+
 /** The zone of the reader, such as Europe/Berlin. */
 export const timeZone = Intl.DateTimeFormat().resolvedOptions().timeZone
 
-const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
-const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
-const dayOfYear = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })
-const minute = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
+// 24 hours in each language: columns of times stay narrow, and are compared with logs.
+const timeOf = (fields: Intl.DateTimeFormatOptions) =>
+  new Intl.DateTimeFormat(formatLocale, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23', ...fields })
+const dayOf = (fields: Intl.DateTimeFormatOptions) =>
+  new Intl.DateTimeFormat(formatLocale, { day: 'numeric', month: 'short', ...fields })
+
+const clock = timeOf({ second: '2-digit' })
+const minute = timeOf({})
+const day = dayOf({})
+const dayOfYear = dayOf({ year: 'numeric' })
+const utcDay = dayOf({ timeZone: 'UTC' })
+const utcMonth = new Intl.DateTimeFormat(formatLocale, { month: 'short', year: 'numeric', timeZone: 'UTC' })
+const relative = new Intl.RelativeTimeFormat(formatLocale, { numeric: 'auto' })
 
 /** Local time: 14:02:11 today, 21 Nov 14:02 this year, 21 Nov 2025 before. */
 export function timeText(at: Date, now = new Date()): string {
@@ -35,15 +47,19 @@ export function utcText(at: Date): string {
 
 /** A UTC day of a report, such as 2026-11-21, as 21 Nov. */
 export function utcDayText(date: string): string {
-  return new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' }).format(new Date(date))
+  return utcDay.format(new Date(date))
+}
+
+/** The month of a UTC day, such as Nov 2026. */
+export function utcMonthText(date: string): string {
+  return utcMonth.format(new Date(date))
 }
 
 /** "just now", "5 minutes ago", "yesterday", "in 3 days". */
 export function distanceText(at: Date, now = new Date()): string {
   const seconds = (at.getTime() - now.getTime()) / 1_000
-  const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' })
   const size = Math.abs(seconds)
-  if (size < 45) return 'just now'
+  if (size < 45) return t`just now`
   if (size < 2_700) return relative.format(Math.round(seconds / 60), 'minute')
   if (size < 79_200) return relative.format(Math.round(seconds / 3_600), 'hour')
   return relative.format(Math.round(seconds / 86_400), 'day')

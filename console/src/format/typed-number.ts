@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+
 // What people type. A number that cannot be read stays the text that it is, so that the gateway says what is wrong with
 // it.
 
@@ -13,11 +15,11 @@ export function readAmount(text: string): string {
 /** Says why an amount has two meanings; null if it has one. "1,000" is a thousand to some people and one to others. */
 export function amountProblem(text: string): string | null {
   const typed = text.trim()
-  if (/,.*[.,]|\..*,/.test(typed)) return 'Write it without separators of thousands, such as 1234.50.'
+  if (/,.*[.,]|\..*,/.test(typed)) return t`Write it without separators of thousands, such as 1234.50.`
   // "0,125" has one meaning: no group of thousands follows a zero.
-  const [, whole, digits] = /^([1-9]\d{0,2}),(\d{3})$/.exec(typed) ?? []
+  const [, whole, digits = ''] = /^([1-9]\d{0,2}),(\d{3})$/.exec(typed) ?? []
   if (whole === undefined) return null
-  return `This can be read as ${whole}${digits} or as ${whole}.${digits}. Write it without a comma.`
+  return t`This can be read as ${whole}${digits} or as ${whole}.${digits}. Write it without a comma.`
 }
 
 /** Reads a whole number. Spaces, commas and underscores may stand between groups of thousands. */

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import type { OwnTrust } from '../api/hoster-queries.ts'
 import { DataTable } from './DataTable.tsx'
 import { State } from './State.tsx'
@@ -11,13 +12,13 @@ import { When } from './When.tsx'
 export function AppealTable({ appeals, waits }: { appeals: OwnTrust['appeals']; waits: string }) {
   return (
     <DataTable
-      label="Appeals"
+      label={t`Appeals`}
       rows={appeals}
       keyOf={({ at }) => at}
       columns={[
-        { title: 'Time', cell: ({ at }) => <When at={at} /> },
-        { title: 'Appeal', place: 'name', cell: ({ text }) => text },
-        { title: 'Answer', cell: ({ answer }) => answer ?? <State state="warn">{waits}</State> },
+        { title: t`Time`, cell: ({ at }) => <When at={at} /> },
+        { title: t`Appeal`, place: 'name', cell: ({ text }) => text },
+        { title: t`Answer`, cell: ({ answer }) => answer ?? <State state="warn">{waits}</State> },
       ]}
     />
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import type { ReactNode } from 'react'
 import type { OwnTrust } from '../api/hoster-queries.ts'
 import { countText } from '../format/number-text.ts'
@@ -7,12 +8,12 @@ import { State } from './State.tsx'
 type Audit = Omit<OwnTrust['last_audits'][number], 'day'>
 
 export const auditTexts = {
-  meter: 'token report',
-  canary: 'known answer',
-  fingerprint: 'fingerprint',
-  agreement: 'agreement',
-  sampling: 'sampling',
-  shadow: 'comparison',
+  meter: t`token report`,
+  canary: t`known answer`,
+  fingerprint: t`fingerprint`,
+  agreement: t`agreement`,
+  sampling: t`sampling`,
+  shadow: t`comparison`,
 } as const
 
 /** Audits of a hoster. @param props.when when an audit was, as exactly as the reader may know it */
@@ -25,25 +26,25 @@ export function AuditTable<Row extends Audit>({
 }) {
   return (
     <DataTable
-      label="Last audits"
+      label={t`Last audits`}
       rows={audits.map((audit, index) => ({ audit, index }))}
       keyOf={({ index }) => String(index)}
       columns={[
         { title: when.title, cell: ({ audit }) => when.cell(audit) },
-        { title: 'Kind', place: 'name', cell: ({ audit }) => auditTexts[audit.kind] },
-        { title: 'Model', cell: ({ audit }) => audit.model },
+        { title: t`Kind`, place: 'name', cell: ({ audit }) => auditTexts[audit.kind] },
+        { title: t`Model`, cell: ({ audit }) => audit.model },
         {
-          title: 'Result',
+          title: t`Result`,
           place: 'figure',
           cell: ({ audit: { passed } }) =>
             passed === null ? (
-              <State state="off">not judged</State>
+              <State state="off">{t`not judged`}</State>
             ) : (
-              <State state={passed ? 'ok' : 'danger'}>{passed ? 'passed' : 'failed'}</State>
+              <State state={passed ? 'ok' : 'danger'}>{passed ? t`passed` : t`failed`}</State>
             ),
         },
-        { title: 'Figure', align: 'right', isLabelled: true, cell: ({ audit }) => audit.statistic.toFixed(3) },
-        { title: 'Sample', align: 'right', isLabelled: true, cell: ({ audit }) => countText(audit.sample) },
+        { title: t`Figure`, align: 'right', isLabelled: true, cell: ({ audit }) => audit.statistic.toFixed(3) },
+        { title: t`Sample`, align: 'right', isLabelled: true, cell: ({ audit }) => countText(audit.sample) },
       ]}
     />
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { SegmentedControl } from '@mantine/core'
 import { useState } from 'react'
 import { CopyButton } from './CopyButton.tsx'
@@ -23,9 +24,9 @@ export function CodeTabs({ examples }: { examples: Readonly<Record<string, strin
   const [name, setName] = useState(names[0]!)
   return (
     <div style={{ display: 'grid', gap: 8, justifyItems: 'start', gridTemplateColumns: 'minmax(0, 1fr)' }}>
-      <SegmentedControl data={names} value={name} onChange={setName} aria-label="Language" />
+      <SegmentedControl data={names} value={name} onChange={setName} aria-label={t`Language`} />
       <div style={{ width: '100%' }}>
-        <CodeBlock code={examples[name]!} what={`the ${name} example`} />
+        <CodeBlock code={examples[name]!} what={t`the ${name} example`} />
       </div>
     </div>
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { TextInput } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import { FormDialog } from './FormDialog.tsx'
@@ -40,14 +41,14 @@ export function ConfirmDialog({
       isDanger
       isDisabled={!isReady}
       sending={{ isPending: isBusy, error: null }}
-      back={{ label: 'Keep it', onClick: close }}
+      back={{ label: t`Keep it`, onClick: close }}
       onSubmit={onConfirm}
       onClose={close}
     >
       {children}
       {name !== undefined && (
         <TextInput
-          label={`Type ${name} to confirm`}
+          label={t`Type ${name} to confirm`}
           value={typed}
           autoComplete="off"
           onChange={event => setTyped(event.currentTarget.value)}

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { ActionIcon, Button, Tooltip } from '@mantine/core'
 import { useEffect, useState } from 'react'
 import { CheckIcon, CopyIcon } from './icons.tsx'
@@ -36,7 +37,7 @@ export function CopyButton({ text, what, label }: { text: string; what: string; 
   }, [outcome])
   const onClick = async () => setOutcome((await copy(text)) ? 'copied' : 'failed')
   const hint =
-    outcome === 'failed' ? 'Select the text and press Ctrl+C' : outcome === 'copied' ? 'Copied' : `Copy ${what}`
+    outcome === 'failed' ? t`Select the text and press Ctrl+C` : outcome === 'copied' ? t`Copied` : t`Copy ${what}`
   const announced = (
     <span className="visually-hidden" role="status">
       {outcome === null ? '' : hint}
@@ -45,14 +46,14 @@ export function CopyButton({ text, what, label }: { text: string; what: string; 
   if (label !== undefined) {
     return (
       <Button variant="default" onClick={onClick}>
-        {outcome === 'copied' ? 'Copied' : label}
+        {outcome === 'copied' ? t`Copied` : label}
         {announced}
       </Button>
     )
   }
   return (
     <Tooltip label={hint}>
-      <ActionIcon aria-label={`Copy ${what}`} onClick={onClick}>
+      <ActionIcon aria-label={t`Copy ${what}`} onClick={onClick}>
         {outcome === 'copied' ? <CheckIcon /> : <CopyIcon />}
         {announced}
       </ActionIcon>

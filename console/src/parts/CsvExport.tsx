@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useEffect, useRef, useState } from 'react'
 import { type CsvProgress, readCsv } from '../api/read-csv.ts'
@@ -45,11 +47,16 @@ export function CsvExport({ path, rows, what }: { path: string; rows?: number | 
       </span>
       {shown.state === 'running' ? (
         <Button variant="default" size="compact-sm" onClick={() => running.current?.abort()}>
-          Stop<span className="visually-hidden"> the export</span>
+          <Trans>
+            Stop<span className="visually-hidden"> the export</span>
+          </Trans>
         </Button>
       ) : (
         <Button variant="subtle" size="compact-sm" onClick={() => void save()}>
-          CSV<span className="visually-hidden"> of {what}</span>
+          CSV
+          <span className="visually-hidden">
+            <Trans> of {what}</Trans>
+          </span>
         </Button>
       )}
     </div>
@@ -61,6 +68,6 @@ function statusText(shown: Export, total: number | undefined): string {
   if (shown.state === 'failed') return shown.message
   const { state, rows, bytes } = shown
   // Rows may be added while they are read.
-  const of = state === 'running' && total !== undefined && total > rows ? ` of ${countText(total)}` : ''
-  return `${state === 'saved' ? 'Saved: ' : ''}${countText(rows)}${of} rows, ${bytesText(bytes)}`
+  const of = state === 'running' && total !== undefined && total > rows ? t` of ${countText(total)}` : ''
+  return t`${state === 'saved' ? t`Saved: ` : ''}${countText(rows)}${of} rows, ${bytesText(bytes)}`
 }

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import { countText } from '../format/number-text.ts'
@@ -66,7 +68,7 @@ export function DataTable<Row>({
               data-align={align}
               {...(sortBy && { 'data-sorts': true, 'aria-sort': ariaSort(order, title) })}
             >
-              {title === '' && <span className="visually-hidden">Actions</span>}
+              {title === '' && <span className="visually-hidden">{t`Actions`}</span>}
               {sortBy === undefined ? (
                 title
               ) : (
@@ -119,9 +121,11 @@ export function DataTable<Row>({
       {table}
       <div className={styles.moreRows}>
         <Button variant="default" onClick={() => setLimit(limit + ROWS_AT_ONCE)}>
-          Show {Math.min(ROWS_AT_ONCE, hidden)} more
+          <Trans>Show {Math.min(ROWS_AT_ONCE, hidden)} more</Trans>
         </Button>
-        <span>{countText(hidden)} are not shown.</span>
+        <span>
+          <Trans>{countText(hidden)} are not shown.</Trans>
+        </span>
       </div>
     </>
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { askForPasskey } from '../api/passkeys.ts'
@@ -23,9 +24,11 @@ export function FactorFields({
   return (
     <>
       {config?.has_passkeys && (
-        <Button variant="default" loading={passkey.isPending} onClick={() => passkey.mutate()}>
-          Use a passkey
-        </Button>
+        <Button
+          variant="default"
+          loading={passkey.isPending}
+          onClick={() => passkey.mutate()}
+        >{t`Use a passkey`}</Button>
       )}
       <FormProblem error={passkey.error} />
       <CodeField value={code} onChange={onCode} />

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, Modal, type ModalProps } from '@mantine/core'
 import type { ReactNode } from 'react'
 import { FormProblem } from './FormProblem.tsx'
@@ -36,7 +37,7 @@ export function FormDialog({
   onClose: () => void
   children: ReactNode
 }) {
-  const { label, onClick } = back ?? { label: 'Cancel', onClick: onClose }
+  const { label, onClick } = back ?? { label: t`Cancel`, onClick: onClose }
   return (
     <Modal opened={isOpen} onClose={onClose} title={title} {...(size !== undefined && { size })}>
       <form

@@ -1,8 +1,10 @@
+import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { InviteList } from '#api/people.ts'
 import { useWrite } from '../api/use-write.ts'
+import { codeText } from '../texts/code-text.ts'
 import { DataTable } from './DataTable.tsx'
 import { EmptyState } from './EmptyState.tsx'
 import { InviteDialog, type RoleChoice } from './InviteDialog.tsx'
@@ -23,7 +25,7 @@ export function Invitations({
   area,
   roles,
   firstRole,
-  empty = 'No invitation is open. A member becomes an owner by accepting one.',
+  empty = t`No invitation is open. A member becomes an owner by accepting one.`,
   mayChange = true,
 }: {
   path: string
@@ -38,16 +40,14 @@ export function Invitations({
   const [isInviting, setInviting] = useState(false)
   const revoke = useWrite<string>(id => ({ method: 'DELETE', path: `${path}/${id}` }), {
     areas: [area],
-    done: 'The invitation is taken back. Its link does not work any more.',
+    done: t`The invitation is taken back. Its link does not work any more.`,
   })
   return (
     <Panel
-      title="Invitations"
+      title={t`Invitations`}
       aside={
         mayChange && (
-          <Button variant="subtle" size="compact-sm" onClick={() => setInviting(true)}>
-            Invite a person
-          </Button>
+          <Button variant="subtle" size="compact-sm" onClick={() => setInviting(true)}>{t`Invite a person`}</Button>
         )
       }
     >
@@ -57,14 +57,18 @@ export function Invitations({
             <EmptyState text={empty} />
           ) : (
             <DataTable
-              label="Invitations"
+              label={t`Invitations`}
               rows={data}
               keyOf={({ id }) => id}
               columns={[
-                { title: 'Person', place: 'name', cell: ({ email }) => email },
-                { title: 'Role', cell: ({ role }) => role },
-                { title: 'Ends', isLabelled: true, cell: ({ expires_at }) => <When at={expires_at} form="distance" /> },
-                { title: 'By', isLabelled: true, cell: ({ made_by }) => made_by ?? 'the command line' },
+                { title: t`Person`, place: 'name', cell: ({ email }) => email },
+                { title: t`Role`, cell: ({ role }) => codeText(role) },
+                {
+                  title: t`Ends`,
+                  isLabelled: true,
+                  cell: ({ expires_at }) => <When at={expires_at} form="distance" />,
+                },
+                { title: t`By`, isLabelled: true, cell: ({ made_by }) => made_by ?? t`the command line` },
                 {
                   title: '',
                   align: 'right',
@@ -73,11 +77,9 @@ export function Invitations({
                       <Button
                         variant="default"
                         size="compact-sm"
-                        aria-label={`Take back the invitation of ${email}`}
+                        aria-label={t`Take back the invitation of ${email}`}
                         onClick={() => revoke.mutate(id)}
-                      >
-                        Take back
-                      </Button>
+                      >{t`Take back`}</Button>
                     ),
                 },
               ]}

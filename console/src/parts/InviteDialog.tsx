@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, Modal, Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { MadeInvite } from '#api/people.ts'
@@ -23,7 +25,7 @@ export function InviteDialog({
   areas,
   roles,
   firstRole = 'developer',
-  title = 'Invite a person',
+  title = t`Invite a person`,
   newName,
   onClose,
 }: {
@@ -52,29 +54,31 @@ export function InviteDialog({
       <Modal
         opened
         onClose={onClose}
-        title={made.is_mailed || made.url !== null ? 'Invited' : 'Not mailed yet'}
+        title={made.is_mailed || made.url !== null ? t`Invited` : t`Not mailed yet`}
         closeOnClickOutside={false}
       >
         <div className={styles.dialog}>
           {made.url === null ? (
             <p>
               {made.is_mailed
-                ? `An e-mail with the link is on its way to ${made.email}.`
-                : `The mail server did not take the mail to ${made.email}. Check the address, and invite the person again in some minutes.`}
+                ? t`An e-mail with the link is on its way to ${made.email}.`
+                : t`The mail server did not take the mail to ${made.email}. Check the address, and invite the person again in some minutes.`}
             </p>
           ) : (
             <>
-              <p>Send this link to {made.email}. It works once, for 7 days, and cannot be shown again.</p>
-              <CodeBlock code={made.url} what="the link" />
+              <p>
+                <Trans>Send this link to {made.email}. It works once, for 7 days, and cannot be shown again.</Trans>
+              </p>
+              <CodeBlock code={made.url} what={t`the link`} />
             </>
           )}
-          <Button onClick={onClose}>Done</Button>
+          <Button onClick={onClose}>{t`Done`}</Button>
         </div>
       </Modal>
     )
   }
   return (
-    <FormDialog title={title} action="Invite" sending={invite} onSubmit={() => invite.mutate()} onClose={onClose}>
+    <FormDialog title={title} action={t`Invite`} sending={invite} onSubmit={() => invite.mutate()} onClose={onClose}>
       {newName !== undefined && (
         <TextInput
           {...newName}
@@ -85,7 +89,7 @@ export function InviteDialog({
         />
       )}
       <TextInput
-        label="E-mail address"
+        label={t`E-mail address`}
         type="email"
         required
         value={email}
@@ -93,7 +97,7 @@ export function InviteDialog({
         {...(newName === undefined && { 'data-autofocus': true })}
       />
       {roles.length > 0 && (
-        <Select label="Role" data={[...roles]} value={role} onChange={value => setRole(value ?? role)} />
+        <Select label={t`Role`} data={[...roles]} value={role} onChange={value => setRole(value ?? role)} />
       )}
     </FormDialog>
   )

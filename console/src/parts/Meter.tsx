@@ -1,11 +1,12 @@
+import { t } from '@lingui/core/macro'
 import styles from './parts.module.css'
 
 /** The window of a spend limit, by when it resets. */
 export const windowText = {
-  daily: 'today',
-  weekly: 'this week',
-  monthly: 'this month',
-  none: 'in all',
+  daily: t`today`,
+  weekly: t`this week`,
+  monthly: t`this month`,
+  none: t`in all`,
 } as const
 
 /** How much of a limit is used. */

@@ -1,11 +1,12 @@
+import { t } from '@lingui/core/macro'
 import { type ReactNode, useEffect, useRef } from 'react'
 import { timeZone } from '../format/time-text.ts'
 import styles from './parts.module.css'
 
 /** How times on a page are meant. */
 const zoneText = ['UTC', 'Etc/UTC'].includes(timeZone)
-  ? 'Times are in UTC.'
-  : `Times are in the zone ${timeZone}. UTC appears on hover.`
+  ? t`Times are in UTC.`
+  : t`Times are in the zone ${timeZone}. UTC appears on hover.`
 
 /** The build draws frames in a zone of its own. */
 const isBuilding = typeof document === 'undefined'

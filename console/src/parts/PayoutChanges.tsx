@@ -1,6 +1,8 @@
+import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import type { PayoutAccountShown } from '#api/payouts.ts'
 import { useWrite } from '../api/use-write.ts'
+import { codeText } from '../texts/code-text.ts'
 import { DataTable } from './DataTable.tsx'
 import { State } from './State.tsx'
 import { When } from './When.tsx'
@@ -23,21 +25,21 @@ export function PayoutChanges({
 }) {
   const stop = useWrite<Change>(
     ({ id }) => ({ method: 'POST', path: `hosters/${stopAt}/payout-changes/${id}/stop`, body: {} }),
-    { areas: ['earnings'], done: 'The change is stopped.' },
+    { areas: ['earnings'], done: t`The change is stopped.` },
   )
   if (changes.length === 0) return null
   return (
     <DataTable
-      label="Changes that wait"
+      label={t`Changes that wait`}
       rows={changes}
       keyOf={({ id }) => id}
       columns={[
-        { title: 'Takes effect', place: 'name', cell: ({ effective_at }) => <When at={effective_at} /> },
-        { title: 'Earnings go to', cell: change => target(change, nameOf) },
+        { title: t`Takes effect`, place: 'name', cell: ({ effective_at }) => <When at={effective_at} /> },
+        { title: t`Earnings go to`, cell: change => target(change, nameOf) },
         {
-          title: 'Asked for by',
+          title: t`Asked for by`,
           isLabelled: true,
-          cell: ({ requested_by }) => requested_by ?? 'the operator or provider',
+          cell: ({ requested_by }) => requested_by ?? t`the operator or provider`,
         },
         {
           title: '',
@@ -45,12 +47,15 @@ export function PayoutChanges({
           cell: change => (
             <>
               {change.state !== null && change.state !== 'ready' && (
-                <State state="warn">{`${change.state}: ${change.note ?? 'the provider checks it'}`}</State>
+                <State state="warn">{`${codeText(change.state)}: ${change.note ?? t`the provider checks it`}`}</State>
               )}
               {stopAt !== undefined && (
-                <Button size="compact-sm" color="red" loading={stop.isPending} onClick={() => stop.mutate(change)}>
-                  Stop it
-                </Button>
+                <Button
+                  size="compact-sm"
+                  color="red"
+                  loading={stop.isPending}
+                  onClick={() => stop.mutate(change)}
+                >{t`Stop it`}</Button>
               )}
             </>
           ),
@@ -61,6 +66,6 @@ export function PayoutChanges({
 }
 
 function target({ kind, customer_id, holder, account }: Change, nameOf: (customerId: string) => string): string {
-  if (kind === 'customer') return `the balance of ${nameOf(customer_id!)}`
+  if (kind === 'customer') return t`the balance of ${nameOf(customer_id!)}`
   return [holder, account].filter(Boolean).join(', ')
 }

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { Problem } from '../api/request.ts'
 import { CopyButton } from './CopyButton.tsx'
@@ -12,15 +14,13 @@ export function ProblemBlock({ error, onRetry }: { error: unknown; onRetry?: () 
         <p>{message}</p>
         {requestId !== null && (
           <p className={styles.meta}>
-            Request <code>{requestId}</code> <CopyButton text={requestId} what="the request id" />
+            <Trans>
+              Request <code>{requestId}</code> <CopyButton text={requestId} what={t`the request id`} />
+            </Trans>
           </p>
         )}
       </div>
-      {onRetry && (
-        <Button variant="default" onClick={onRetry}>
-          Try again
-        </Button>
-      )}
+      {onRetry && <Button variant="default" onClick={onRetry}>{t`Try again`}</Button>}
     </div>
   )
 }

@@ -1,16 +1,17 @@
+import { t } from '@lingui/core/macro'
 import styles from './parts.module.css'
 
 export type ProviderName = 'local' | 'hoster' | 'cloud' | 'none'
 
-const words: Readonly<Record<ProviderName, string>> = {
-  local: 'local',
-  hoster: 'hoster',
-  cloud: 'cloud',
-  none: 'no server',
+export const providerNames: Readonly<Record<ProviderName, string>> = {
+  local: t`local`,
+  hoster: t`hoster`,
+  cloud: t`cloud`,
+  none: t`no server`,
 }
 
 /** A kind of provider by shape, colour and word. */
-export function Provider({ kind, label = words[kind] }: { kind: ProviderName; label?: string }) {
+export function Provider({ kind, label = providerNames[kind] }: { kind: ProviderName; label?: string }) {
   return (
     <span className={styles.provider}>
       <ProviderMark kind={kind} />

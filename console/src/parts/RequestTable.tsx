@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Link, useNavigate } from '@tanstack/react-router'
 import type { ListedRequest } from '#api/activity.ts'
 import { countText, durationText } from '../format/number-text.ts'
@@ -15,15 +16,15 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
   const to = '/c/$customerId/activity/$requestId'
   return (
     <DataTable
-      label="Requests"
+      label={t`Requests`}
       isPaged
       rows={rows}
       keyOf={({ id }) => id}
       onOpen={({ id }) => void navigate({ to, params: { customerId, requestId: id }, search: true })}
       columns={[
-        { title: 'Time', cell: ({ started_at }) => <When at={started_at} /> },
+        { title: t`Time`, cell: ({ started_at }) => <When at={started_at} /> },
         {
-          title: 'Model',
+          title: t`Model`,
           place: 'name',
           cell: ({ id, model, label }) => (
             <>
@@ -34,9 +35,9 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
             </>
           ),
         },
-        { title: 'Server', cell: ({ provider }) => <Provider kind={provider} /> },
+        { title: t`Server`, cell: ({ provider }) => <Provider kind={provider} /> },
         {
-          title: 'Tokens',
+          title: t`Tokens`,
           align: 'right',
           cell: ({ input_tokens, output_tokens }) => (
             <span className={styles.number}>
@@ -45,12 +46,12 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
           ),
         },
         {
-          title: 'Took',
+          title: t`Took`,
           align: 'right',
           cell: ({ latency_ms }) => <span className={styles.number}>{durationText(latency_ms)}</span>,
         },
         {
-          title: 'Outcome',
+          title: t`Outcome`,
           cell: ({ outcome, success, finish_reason }) => (
             <State state={success ? 'ok' : 'danger'}>
               {outcome === 'served' ? servedText(finish_reason) : outcomeWords[outcome]}

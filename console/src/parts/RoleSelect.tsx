@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Select } from '@mantine/core'
 import type { RoleChoice } from './InviteDialog.tsx'
 
@@ -15,7 +16,7 @@ export function RoleSelect({
 }) {
   return (
     <Select
-      aria-label={`Role of ${email}`}
+      aria-label={t`Role of ${email}`}
       data={role === 'owner' ? [...roles] : roles.filter(({ value }) => value !== 'owner')}
       value={role}
       onChange={value => value !== null && value !== role && onChange(value)}

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, Checkbox, Modal } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import { CodeBlock } from './CodeBlock.tsx'
@@ -32,17 +33,15 @@ export function SecretDialog({
       withCloseButton={false}
     >
       <div className={styles.dialog}>
-        <p>This is the only time that the key is shown. Store it now.</p>
-        <CodeBlock code={secret} what="the key" />
+        <p>{t`This is the only time that the key is shown. Store it now.`}</p>
+        <CodeBlock code={secret} what={t`the key`} />
         {children}
         <Checkbox
-          label="I have stored the key"
+          label={t`I have stored the key`}
           checked={isStored}
           onChange={event => setStored(event.currentTarget.checked)}
         />
-        <Button onClick={onClose} disabled={!isStored}>
-          Close
-        </Button>
+        <Button onClick={onClose} disabled={!isStored}>{t`Close`}</Button>
       </div>
     </Modal>
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import type { Column } from './DataTable.tsx'
 
 interface ListedPerson {
@@ -8,7 +9,7 @@ interface ListedPerson {
 
 /** The first column of a table of people: the name, the address, and whether it is the reader. */
 export const personColumn: Column<ListedPerson> = {
-  title: 'Person',
+  title: t`Person`,
   place: 'name',
-  cell: ({ name, email, is_you = false }) => `${[name, email].filter(Boolean).join(', ')}${is_you ? ' (you)' : ''}`,
+  cell: ({ name, email, is_you = false }) => `${[name, email].filter(Boolean).join(', ')}${is_you ? t` (you)` : ''}`,
 }

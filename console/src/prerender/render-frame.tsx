@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import type { RegisteredRouter } from '@tanstack/react-router'
 import { renderToStaticMarkup } from 'react-dom/server'
 import { Page } from '../parts/Page.tsx'
@@ -57,10 +58,10 @@ export function renderFrame({ path, title }: ScreenPage): string {
 }
 
 const shells = [
-  { isShellOf: (path: string) => path.startsWith('/c/'), kind: 'Customer', items: customerItems, amount: 'Balance' },
-  { isShellOf: (path: string) => path.startsWith('/h/$'), kind: 'Hoster', items: hosterItems, amount: 'Payable' },
-  { isShellOf: (path: string) => path.startsWith('/operator'), kind: 'Operator', items: operatorItems, amount: null },
-  { isShellOf: () => true, kind: 'Go to', items: accountItems, amount: null },
+  { isShellOf: (path: string) => path.startsWith('/c/'), kind: t`Customer`, items: customerItems, amount: t`Balance` },
+  { isShellOf: (path: string) => path.startsWith('/h/$'), kind: t`Hoster`, items: hosterItems, amount: t`Payable` },
+  { isShellOf: (path: string) => path.startsWith('/operator'), kind: t`Operator`, items: operatorItems, amount: null },
+  { isShellOf: () => true, kind: t`Go to`, items: accountItems, amount: null },
 ] as const
 
 function isAt(path: string, to: string, isExact = false): boolean {

@@ -1,13 +1,16 @@
+import { t } from '@lingui/core/macro'
 import { Menu, useMantineColorScheme } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { sessionQuery } from '../api/queries.ts'
 import { request } from '../api/request.ts'
+import { chooseLanguage, languages } from '../texts/choose-language.ts'
+import { language } from '../texts/i18n.ts'
 import { AccountRow } from './AccountRow.tsx'
 import styles from './shell.module.css'
 import { useSession } from './use-session.ts'
 
-/** The menu of the person: colours of the page, the account, sign-out. */
+/** The menu of the person: colours and language of the page, the account, sign-out. */
 export function AccountMenu() {
   const { person } = useSession()
   const { colorScheme, setColorScheme } = useMantineColorScheme()
@@ -33,17 +36,24 @@ export function AccountMenu() {
             onClick={() => setColorScheme(scheme)}
             rightSection={colorScheme === scheme ? '✓' : undefined}
           >
-            {{ light: 'Light', dark: 'Dark', auto: 'Same as the system' }[scheme]}
+            {{ light: t`Light`, dark: t`Dark`, auto: t`Same as the system` }[scheme]}
           </Menu.Item>
         ))}
         <Menu.Divider />
-        <Menu.Item component={Link} to="/account">
-          Your account
-        </Menu.Item>
-        <Menu.Item component={Link} to="/h/apply">
-          Become a hoster
-        </Menu.Item>
-        <Menu.Item onClick={signOut}>Sign out</Menu.Item>
+        {languages.map(({ value, label }) => (
+          <Menu.Item
+            key={value}
+            lang={value}
+            onClick={() => chooseLanguage(value)}
+            rightSection={language === value ? '✓' : undefined}
+          >
+            {label}
+          </Menu.Item>
+        ))}
+        <Menu.Divider />
+        <Menu.Item component={Link} to="/account">{t`Your account`}</Menu.Item>
+        <Menu.Item component={Link} to="/h/apply">{t`Become a hoster`}</Menu.Item>
+        <Menu.Item onClick={signOut}>{t`Sign out`}</Menu.Item>
       </Menu.Dropdown>
     </Menu>
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, type ButtonProps } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useSession } from './use-session.ts'
@@ -23,4 +24,4 @@ export function AddCreditLink({ customerId, ...button }: { customerId: string } 
   )
 }
 
-const texts = { addCredit: 'Add credit' } as const
+const texts = { addCredit: t`Add credit` } as const

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, Modal, PasswordInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
@@ -59,7 +61,7 @@ export function ConfirmIdentity() {
     <Modal
       opened={isOpen}
       onClose={() => end(false)}
-      title={hasFactor ? 'Confirm with your second factor' : 'Type your password again'}
+      title={hasFactor ? t`Confirm with your second factor` : t`Type your password again`}
       zIndex={400}
     >
       <form
@@ -69,7 +71,7 @@ export function ConfirmIdentity() {
           void confirm()
         }}
       >
-        <p>This change matters, and your last confirmation is more than 10 minutes old.</p>
+        <p>{t`This change matters, and your last confirmation is more than 10 minutes old.`}</p>
         {hasFactor && (
           <FactorFields
             code={code}
@@ -80,7 +82,7 @@ export function ConfirmIdentity() {
         )}
         {!hasFactor && hasPassword && (
           <PasswordInput
-            label="Password"
+            label={t`Password`}
             autoComplete="current-password"
             required
             value={password}
@@ -89,13 +91,13 @@ export function ConfirmIdentity() {
           />
         )}
         <FormProblem error={error} />
-        {(hasFactor || hasPassword) && <Button type="submit">Continue</Button>}
+        {(hasFactor || hasPassword) && <Button type="submit">{t`Continue`}</Button>}
         {!hasFactor && !hasPassword && (
           <>
-            <p>You have no password. Sign in again, then repeat the change.</p>
+            <p>{t`You have no password. Sign in again, then repeat the change.`}</p>
             {services.map(({ id, name }) => (
               <Button key={id} onClick={() => void visitProvider('oidc/confirm/start', id).catch(setError)}>
-                Sign in again with {name}
+                <Trans>Sign in again with {name}</Trans>
               </Button>
             ))}
           </>

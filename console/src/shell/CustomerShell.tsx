@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { creditsQuery } from '../api/queries.ts'
@@ -28,9 +29,9 @@ function MembersOnly() {
   const { person } = useSession()
   if (role !== null || person.role !== null) return <Frame />
   return (
-    <Page title="No access">
-      <EmptyState text="You are not a member of this customer. Ask an owner for an invitation.">
-        <Link to="/">Go to the start</Link>
+    <Page title={t`No access`}>
+      <EmptyState text={t`You are not a member of this customer. Ask an owner for an invitation.`}>
+        <Link to="/">{t`Go to the start`}</Link>
       </EmptyState>
     </Page>
   )
@@ -57,7 +58,7 @@ function Frame() {
           )}
         </>
       }
-      notice={role === null && 'You look at this customer as an operator. You can read everything and change nothing.'}
+      notice={role === null && t`You look at this customer as an operator. You can read everything and change nothing.`}
     />
   )
 }
@@ -66,7 +67,7 @@ function TopBalance({ customerId }: { customerId: string }) {
   const { data } = useQuery(creditsQuery(customerId))
   return (
     <Link to="/c/$customerId/credits" params={{ customerId }} className={styles.topBalance}>
-      <TopAmount name={useOldData() === null ? 'Balance' : 'Last known balance'}>
+      <TopAmount name={useOldData() === null ? t`Balance` : t`Last known balance`}>
         {data === undefined ? '…' : <Balance usd={data.balance_usd} />}
       </TopAmount>
     </Link>

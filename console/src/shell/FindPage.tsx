@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Modal, TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { useQuery } from '@tanstack/react-query'
@@ -299,21 +300,21 @@ function includes(text: string, part: string): boolean {
 }
 
 const texts = {
-  title: 'Find',
-  field: 'A page, a key, or the id of a request',
-  how: 'Also "pause key laptop". Arrow keys choose, Enter opens.',
-  nothing: 'Nothing has this name.',
-  receipt: (id: string) => `Receipt of the request ${id}`,
-  addCredit: 'Add credit',
-  leaked: 'Stop a key that leaked',
-  tryModel: (id: string) => `Try ${id}`,
-  pauseKey: (name: string, hint: string) => `Pause the key ${name} (${hint})`,
-  pauseKeyOf: (name: string, hint: string, email: string) => `Pause the key ${name} (${hint}) of ${email}`,
-  keyOf: (name: string, hint: string, email: string) => `Key ${name} (${hint}) of ${email}`,
-  paused: (name: string) => `${name} is paused. All nodes refuse it within two seconds.`,
-  customer: (email: string) => `Customer ${email}`,
-  grant: (email: string) => `Grant credit to ${email}`,
-  hoster: (name: string) => `Hoster ${name}`,
-  model: (id: string) => `Model ${id}`,
-  provider: (name: string) => `Provider ${name}`,
+  title: t`Find`,
+  field: t`A page, a key, or the id of a request`,
+  how: t`Also "pause key laptop". Arrow keys choose, Enter opens.`,
+  nothing: t`Nothing has this name.`,
+  receipt: (id: string) => t`Receipt of the request ${id}`,
+  addCredit: t`Add credit`,
+  leaked: t`Stop a key that leaked`,
+  tryModel: (id: string) => t`Try ${id}`,
+  pauseKey: (name: string, hint: string) => t`Pause the key ${name} (${hint})`,
+  pauseKeyOf: (name: string, hint: string, email: string) => t`Pause the key ${name} (${hint}) of ${email}`,
+  keyOf: (name: string, hint: string, email: string) => t`Key ${name} (${hint}) of ${email}`,
+  paused: (name: string) => t`${name} is paused. All nodes refuse it within two seconds.`,
+  customer: (email: string) => t`Customer ${email}`,
+  grant: (email: string) => t`Grant credit to ${email}`,
+  hoster: (name: string) => t`Hoster ${name}`,
+  model: (id: string) => t`Model ${id}`,
+  provider: (name: string) => t`Provider ${name}`,
 } as const

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import type { ComponentType, ReactNode } from 'react'
 import { MenuIcon } from '../parts/icons.tsx'
 import type { NavItem } from './nav-items.tsx'
@@ -40,25 +42,23 @@ export function Frame({
 }) {
   return (
     <div className={styles.shell}>
-      <a href="#main" className={styles.skip}>
-        Skip to the content
-      </a>
+      <a href="#main" className={styles.skip}>{t`Skip to the content`}</a>
       <div className={styles.side}>
         <PageLink to="/" className={styles.brand}>
           <img src="/assets/icon.svg" alt="" width="24" height="24" />
           Switchyard
         </PageLink>
         {switcher}
-        <nav className={styles.nav} aria-label="Pages">
+        <nav className={styles.nav} aria-label={t`Pages`}>
           <NavLinks items={items} PageLink={PageLink} className={styles.navLink} />
         </nav>
         <div className={styles.sideFoot}>
           <button type="button" className={styles.navLink} onClick={onFind} aria-haspopup="dialog">
-            Find <kbd className={styles.hotkey}>Ctrl K</kbd>
+            <Trans>
+              Find <kbd className={styles.hotkey}>Ctrl K</kbd>
+            </Trans>
           </button>
-          <a href="/docs" className={styles.navLink}>
-            API reference
-          </a>
+          <a href="/docs" className={styles.navLink}>{t`API reference`}</a>
           {account}
         </div>
       </div>
@@ -71,11 +71,13 @@ export function Frame({
         )}
         {children}
       </div>
-      <nav className={styles.bottom} aria-label="Main pages">
+      <nav className={styles.bottom} aria-label={t`Main pages`}>
         <NavLinks items={items.slice(0, 4)} PageLink={PageLink} className={styles.bottomLink} />
         <button type="button" className={styles.bottomLink} onClick={onMore} aria-haspopup="dialog">
-          <MenuIcon />
-          More
+          <Trans>
+            <MenuIcon />
+            More
+          </Trans>
         </button>
       </nav>
     </div>

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { earningsQuery, hosterMembershipsQuery, lastDays } from '../api/hoster-queries.ts'
@@ -36,13 +37,13 @@ function MembersOnly() {
 function Frame() {
   const hosterId = useHosterId()
   const { role, seesEarnings } = useHosterRights()
-  const items = seesEarnings ? hosterItems : hosterItems.filter(({ name }) => name !== 'Earnings')
+  const items = seesEarnings ? hosterItems : hosterItems.filter(({ to }) => to !== '/h/$hosterId/earnings')
   return (
     <Shell
       items={items}
       top={seesEarnings && <TopPayable hosterId={hosterId} />}
       notice={
-        role === null && 'You look at this hoster as an operator. You can read everything and change nothing here.'
+        role === null && t`You look at this hoster as an operator. You can read everything and change nothing here.`
       }
     />
   )
@@ -52,7 +53,7 @@ function TopPayable({ hosterId }: { hosterId: string }) {
   const { data } = useQuery(earningsQuery(hosterId, lastDays(1)))
   return (
     <Link to="/h/$hosterId/earnings" params={{ hosterId }} className={styles.topBalance}>
-      <TopAmount name={useOldData() === null ? 'Payable' : 'Last known payable'}>
+      <TopAmount name={useOldData() === null ? t`Payable` : t`Last known payable`}>
         {data === undefined ? '…' : <Balance usd={data.payable_usd} />}
       </TopAmount>
     </Link>

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Drawer } from '@mantine/core'
 import type { ReactNode } from 'react'
 
@@ -12,7 +13,7 @@ export function MenuDrawer({
   children: ReactNode
 }) {
   return (
-    <Drawer opened={isOpen} onClose={onClose} title="Menu" position="bottom" size="auto">
+    <Drawer opened={isOpen} onClose={onClose} title={t`Menu`} position="bottom" size="auto">
       {children}
     </Drawer>
   )

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
@@ -29,9 +31,9 @@ export function Offline() {
         <div className={styles.notice}>
           {texts.away}{' '}
           {oldFromMs !== null && (
-            <>
-              {texts.dataOf} <When at={new Date(oldFromMs).toISOString()} />.
-            </>
+            <Trans>
+              You see the data of <When at={new Date(oldFromMs).toISOString()} />.
+            </Trans>
           )}{' '}
           {texts.reconnecting}
         </div>
@@ -49,9 +51,8 @@ export function Offline() {
 }
 
 const texts = {
-  away: 'The gateway does not answer.',
-  dataOf: 'You see the data of',
-  reconnecting: 'Reconnecting …',
-  outdated: 'The gateway was upgraded. This page loads again when you open another one.',
-  reload: 'Load it now',
+  away: t`The gateway does not answer.`,
+  reconnecting: t`Reconnecting …`,
+  outdated: t`The gateway was upgraded. This page loads again when you open another one.`,
+  reload: t`Load it now`,
 }

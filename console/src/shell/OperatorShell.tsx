@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Link } from '@tanstack/react-router'
 import { EmptyState } from '../parts/EmptyState.tsx'
 import { Page } from '../parts/Page.tsx'
@@ -24,7 +25,7 @@ function Frame() {
   return (
     <Shell
       items={operatorItems}
-      notice={role === 'auditor' && 'You are an auditor. You can read everything and change nothing.'}
+      notice={role === 'auditor' && t`You are an auditor. You can read everything and change nothing.`}
     />
   )
 }
@@ -32,9 +33,11 @@ function Frame() {
 /** Operators add a second factor before they may do anything, except on the machine of the gateway. */
 function FactorNeeded() {
   return (
-    <Page title="Second factor needed">
-      <EmptyState text="Your role on this installation needs a passkey or an authenticator app. If you have one, sign in again with it.">
-        <Link to="/account">Add one in your account</Link>
+    <Page title={t`Second factor needed`}>
+      <EmptyState
+        text={t`Your role on this installation needs a passkey or an authenticator app. If you have one, sign in again with it.`}
+      >
+        <Link to="/account">{t`Add one in your account`}</Link>
       </EmptyState>
     </Page>
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Page } from '../parts/Page.tsx'
 import { ProblemBlock } from '../parts/ProblemBlock.tsx'
 
@@ -7,7 +8,7 @@ import { ProblemBlock } from '../parts/ProblemBlock.tsx'
  */
 export function RouteProblem({ error }: { error: unknown }) {
   return (
-    <Page title="This page failed">
+    <Page title={t`This page failed`}>
       <ProblemBlock error={error} onRetry={() => location.reload()} />
     </Page>
   )

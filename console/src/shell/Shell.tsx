@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useDisclosure, useHotkeys } from '@mantine/hooks'
 import { Link, Outlet, useLocation } from '@tanstack/react-router'
 import { lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
@@ -67,9 +68,7 @@ export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?:
           <MenuDrawer isOpen={isMenuOpen} onClose={menu.close}>
             <div className={styles.nav}>
               <NavLinks items={items.slice(4)} PageLink={RouterLink} className={styles.navLink} />
-              <a href="/docs" className={styles.navLink}>
-                API reference
-              </a>
+              <a href="/docs" className={styles.navLink}>{t`API reference`}</a>
             </div>
             <Switcher />
             <AccountMenu />

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Menu } from '@mantine/core'
 import { useLocation, useNavigate, useParams } from '@tanstack/react-router'
 import { SwitchIcon } from '../parts/icons.tsx'
@@ -16,23 +17,23 @@ export function Switcher() {
   const choices = [
     ...memberships.map(({ customer_id, email }) => ({
       id: customer_id,
-      kind: 'Customer',
+      kind: t`Customer`,
       name: email,
       open: () => navigate({ to: '/c/$customerId', params: { customerId: customer_id } }),
     })),
     ...hosters.map(({ id, name }) => ({
       id,
-      kind: 'Hoster',
+      kind: t`Hoster`,
       name,
       open: () => navigate({ to: '/h/$hosterId', params: { hosterId: id } }),
     })),
     ...(person.role === null
       ? []
-      : [{ id: 'operator', kind: 'Operator', name: 'All customers', open: () => navigate({ to: '/operator' }) }]),
+      : [{ id: 'operator', kind: t`Operator`, name: t`All customers`, open: () => navigate({ to: '/operator' }) }]),
   ]
   const current = choices.find(({ id }) => id === (isOperating ? 'operator' : (customerId ?? hosterId)))
   const others = choices.filter(choice => choice !== current)
-  const row = <SwitcherRow kind={current?.kind ?? 'Go to'} name={current?.name ?? 'Choose an account'} />
+  const row = <SwitcherRow kind={current?.kind ?? t`Go to`} name={current?.name ?? t`Choose an account`} />
   if (choices.length === 0) return null
   if (others.length === 0) return <div className={styles.switcher}>{row}</div>
   return (

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { type CSSVariablesResolver, createTheme } from '@mantine/core'
 
 /** How buttons look. Colours come from tokens.css, so both schemes share one theme. */
@@ -29,7 +30,8 @@ const buttonColors: Readonly<Record<string, Record<string, string>>> = {
 }
 
 /** The sign of these buttons is a cross, which screen readers do not read. */
-const closes = { 'aria-label': 'Close' }
+const shows = { 'aria-label': t`Show the password` }
+const closes = { 'aria-label': t`Close` }
 
 const floating = { transitionProps: { duration: 120 } }
 
@@ -59,7 +61,7 @@ export const theme = createTheme({
       }),
     },
     TextInput: { defaultProps: { size: 'sm' } },
-    PasswordInput: { defaultProps: { size: 'sm' } },
+    PasswordInput: { defaultProps: { size: 'sm', visibilityToggleButtonProps: shows } },
     Textarea: { defaultProps: { size: 'sm', autosize: true } },
     Select: { defaultProps: { size: 'sm', allowDeselect: false, checkIconPosition: 'right' } },
     Checkbox: { defaultProps: { size: 'sm' } },

@@ -8,6 +8,7 @@ import { z } from 'zod'
 import { ApiError } from '../../base/domain/errors.ts'
 import { textBefore } from '../../base/runtime/collections.ts'
 import type { Endpoint, ReplyingEndpoint } from '../endpoint.ts'
+import { pageLanguage } from './page-language.ts'
 import { PageList } from './page-list.ts'
 
 /** What `vite build` makes of console/. Source and package have it in the same place. */
@@ -55,7 +56,9 @@ export function sendConsole(
   reply: FastifyReply,
   directory = builtConsole,
 ): string {
-  const page = pagesOf(directory).documentOf(textBefore(url, '?'), SESSION_COOKIE.test(headers.cookie ?? ''))
+  const pages = pagesOf(directory)
+  const isEntered = SESSION_COOKIE.test(headers.cookie ?? '')
+  const page = pages.documentOf(textBefore(url, '?'), pageLanguage(headers, pages.languages), isEntered)
   const nonce = randomBytes(16).toString('base64url')
   reply.type('text/html; charset=utf-8').headers({
     'cache-control': 'no-store',

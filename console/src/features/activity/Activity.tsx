@@ -1,10 +1,12 @@
+import { t } from '@lingui/core/macro'
+import { Plural, Trans } from '@lingui/react/macro'
 import { Button, Select, TextInput } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { RequestPage } from '#api/activity.ts'
 import { activityQuery, breakdownQuery, sharesQuery } from '../../api/queries.ts'
-import { plural } from '../../format/number-text.ts'
+
 import { timeText } from '../../format/time-text.ts'
 import { CsvExport } from '../../parts/CsvExport.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
@@ -27,8 +29,8 @@ export function Activity() {
   const list = useInfiniteQuery(activityQuery(customerId, filter))
   return (
     <Page
-      title="Activity"
-      actions={<CsvExport path={`customers/${customerId}/usage/export?days=30`} what="all requests of 30 days" />}
+      title={t`Activity`}
+      actions={<CsvExport path={`customers/${customerId}/usage/export?days=30`} what={t`all requests of 30 days`} />}
     >
       <Filters customerId={customerId} filter={filter} />
       <HourBars customerId={customerId} filter={filter} />
@@ -78,7 +80,7 @@ function List({
       {waiting > 0 && (
         <div className={styles.waiting}>
           <Button variant="default" size="compact-sm" onClick={() => setTop(rows[0]!.id)}>
-            {waiting} new ↑
+            <Trans>{waiting} new ↑</Trans>
           </Button>
         </div>
       )}
@@ -86,18 +88,23 @@ function List({
       {visible.length === 0 && !oldest.has_more && <Nothing customerId={customerId} isFiltered={isFiltered} />}
       {oldest.archived_before !== null && !oldest.has_more && (
         <p className={styles.more}>
-          Requests before {timeText(new Date(oldest.archived_before))} are archived. Usage still counts them.
+          <Trans>
+            Requests before {timeText(new Date(oldest.archived_before))} are archived. Usage still counts them.
+          </Trans>
         </p>
       )}
       {oldest.has_more && (
         <div className={styles.more}>
           {oldest.looked_back_to !== null && (
             <span>
-              {plural(visible.length, 'request')} found. Looked back to <When at={oldest.looked_back_to} />.
+              <Trans>
+                <Plural value={visible.length} one="# request" other="# requests" /> found. Looked back to{' '}
+                <When at={oldest.looked_back_to} />.
+              </Trans>
             </span>
           )}
           <Button variant="default" loading={isFetching} onClick={onMore}>
-            {oldest.looked_back_to === null ? 'Show older requests' : 'Go on'}
+            {oldest.looked_back_to === null ? t`Show older requests` : t`Go on`}
           </Button>
         </div>
       )}
@@ -109,18 +116,14 @@ function Nothing({ customerId, isFiltered }: { customerId: string; isFiltered: b
   const params = { customerId }
   if (isFiltered) {
     return (
-      <EmptyState text="No request matches these filters.">
-        <Link to="/c/$customerId/activity" params={params} search={{}}>
-          Clear the filters
-        </Link>
+      <EmptyState text={t`No request matches these filters.`}>
+        <Link to="/c/$customerId/activity" params={params} search={{}}>{t`Clear the filters`}</Link>
       </EmptyState>
     )
   }
   return (
-    <EmptyState text="No request yet. The first one appears here within seconds.">
-      <Link to="/c/$customerId" params={params}>
-        See how to send one
-      </Link>
+    <EmptyState text={t`No request yet. The first one appears here within seconds.`}>
+      <Link to="/c/$customerId" params={params}>{t`See how to send one`}</Link>
     </EmptyState>
   )
 }
@@ -144,21 +147,21 @@ function Filters({ customerId, filter }: { customerId: string; filter: ActivityS
   const labelNames = new Set(filter.label === undefined ? used : [...used, filter.label])
   const any = (text: string) => ({ value: '', label: text })
   return (
-    <section className={styles.filters} aria-label="Filters">
+    <section className={styles.filters} aria-label={t`Filters`}>
       <Select
-        label="Model"
+        label={t`Model`}
         searchable
-        data={[any('All models'), ...[...modelIds].sort().map(id => ({ value: id, label: id }))]}
+        data={[any(t`All models`), ...[...modelIds].sort().map(id => ({ value: id, label: id }))]}
         value={filter.model ?? ''}
         onChange={model => set({ model })}
       />
       <Select
-        label="Key"
+        label={t`Key`}
         searchable
         limit={OPTIONS_AT_ONCE}
-        nothingFoundMessage="No key has this name"
+        nothingFoundMessage={t`No key has this name`}
         data={[
-          any('All keys'),
+          any(t`All keys`),
           ...(keys.data?.data.map(({ id, name, hint }) => ({ value: id, label: `${name} (${hint.slice(-4)})` })) ?? []),
         ]}
         value={filter.key ?? ''}
@@ -166,32 +169,32 @@ function Filters({ customerId, filter }: { customerId: string; filter: ActivityS
       />
       {labelNames.size > 0 && (
         <Select
-          label="Label"
+          label={t`Label`}
           searchable
-          data={[any('All labels'), ...[...labelNames].sort().map(id => ({ value: id, label: id }))]}
+          data={[any(t`All labels`), ...[...labelNames].sort().map(id => ({ value: id, label: id }))]}
           value={filter.label ?? ''}
           onChange={label => set({ label })}
         />
       )}
       <Select
-        label="Server"
+        label={t`Server`}
         data={[
-          any('All servers'),
-          { value: 'local', label: 'Local' },
-          { value: 'hoster', label: 'Hoster' },
-          { value: 'cloud', label: 'Cloud' },
-          { value: 'none', label: 'No server' },
+          any(t`All servers`),
+          { value: 'local', label: t`Local` },
+          { value: 'hoster', label: t`Hoster` },
+          { value: 'cloud', label: t`Cloud` },
+          { value: 'none', label: t`No server` },
         ]}
         value={filter.provider ?? ''}
         onChange={provider => set({ provider })}
       />
       <Select
-        label="Outcome"
+        label={t`Outcome`}
         data={[
-          any('All outcomes'),
-          { value: 'true', label: 'Succeeded' },
-          { value: 'false', label: 'Failed' },
-          ...Object.entries(outcomeWords).map(([value, label]) => ({ value, label: `Only: ${label}` })),
+          any(t`All outcomes`),
+          { value: 'true', label: t`Succeeded` },
+          { value: 'false', label: t`Failed` },
+          ...Object.entries(outcomeWords).map(([value, label]) => ({ value, label: t`Only: ${label}` })),
         ]}
         value={filter.outcome ?? filter.success ?? ''}
         onChange={value =>
@@ -203,13 +206,13 @@ function Filters({ customerId, filter }: { customerId: string; filter: ActivityS
         }
       />
       <TextInput
-        label="From (UTC)"
+        label={t`From (UTC)`}
         type="date"
         value={filter.from?.slice(0, 10) ?? ''}
         onChange={event => set({ from: event.currentTarget.value })}
       />
       <TextInput
-        label="Before (UTC)"
+        label={t`Before (UTC)`}
         type="date"
         value={filter.to?.slice(0, 10) ?? ''}
         onChange={event => set({ to: event.currentTarget.value })}

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { lazy, Suspense } from 'react'
@@ -5,7 +6,9 @@ import type { TokenUsageReport } from '#api/reports.ts'
 import { fromGateway } from '../../api/gateway-link.ts'
 import { tokensQuery } from '../../api/queries.ts'
 import { compactCount } from '../../format/number-text.ts'
+import { minuteText } from '../../format/time-text.ts'
 import { Panel } from '../../parts/Panel.tsx'
+import { providerNames } from '../../parts/Provider.tsx'
 import { type ActivitySearch, readActivitySearch } from './activity-search.ts'
 
 // A receipt opens over this page, and both have little room: see sizes.test.ts.
@@ -18,8 +21,6 @@ const CHART_PX = 160
 const DAYS = 2
 const HOURS = 24
 const HOUR_MS = 3_600_000
-
-const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
 
 /**
  * The requests of the last 24 hours, by hour. A click on a bar filters the list by its hour. Nothing for a filter other than
@@ -38,16 +39,16 @@ export function HourBars({ customerId, filter }: { customerId: string; filter: A
     kind => (provider === undefined || kind === provider) && hours.some(hour => countOf(hour, kind) > 0),
   )
   return (
-    <Panel title="Requests of the last 24 hours">
+    <Panel title={t`Requests of the last 24 hours`}>
       <Suspense fallback={<div style={{ height: CHART_PX }} />}>
         <StackedBars
-          label="Requests by hour"
+          label={t`Requests by hour`}
           series={kinds.map(kind => ({
-            name: kind === 'none' ? 'no server' : kind,
+            name: providerNames[kind],
             color: kind === 'none' ? 'var(--control)' : `var(--${kind})`,
           }))}
           bars={hours.map((hour, index) => ({
-            label: clock.format(new Date(hour.period)),
+            label: minuteText(new Date(hour.period)),
             values: kinds.map(kind => countOf(hour, kind)),
             ...(index === hours.length - 1 && { isOpen: true }),
           }))}

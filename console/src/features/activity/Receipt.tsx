@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Drawer } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
@@ -26,7 +28,7 @@ export function Receipt() {
   const receipt = useQuery(receiptQuery(customerId, requestId))
   const close = () => void navigate({ to: '/c/$customerId/activity', params: { customerId }, search })
   return (
-    <Drawer opened onClose={close} title="Receipt" closeButtonProps={{ 'aria-label': 'Close the receipt' }}>
+    <Drawer opened onClose={close} title={t`Receipt`} closeButtonProps={{ 'aria-label': t`Close the receipt` }}>
       <Loaded query={receipt} height={480}>
         {data => <Body receipt={data} />}
       </Loaded>
@@ -41,61 +43,63 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
       <section>
         <p className={styles.sum}>{chargeText(receipt.cost_usd)} USD</p>
         <p className={styles.hint}>{chargeTerms(receipt)}</p>
-        <p className={styles.hint}>At most {exactUsd(receipt.hold_usd)} USD was held before the request was sent.</p>
+        <p className={styles.hint}>
+          <Trans>At most {exactUsd(receipt.hold_usd)} USD was held before the request was sent.</Trans>
+        </p>
       </section>
       <section>
-        <h3>Which servers</h3>
+        <h3>{t`Which servers`}</h3>
         <Tracks receipt={receipt} />
       </section>
       <Facts
         facts={{
-          Request: (
+          [t`Request`]: (
             <>
-              <code>{receipt.id}</code> <CopyButton text={receipt.id} what="the request id" />
+              <code>{receipt.id}</code> <CopyButton text={receipt.id} what={t`the request id`} />
             </>
           ),
-          Time: <When at={receipt.started_at} form="date" />,
-          Outcome: (
+          [t`Time`]: <When at={receipt.started_at} form="date" />,
+          [t`Outcome`]: (
             <State state={receipt.success ? 'ok' : 'danger'}>
               {receipt.outcome === 'served' ? servedText(receipt.finish_reason) : outcomeWords[receipt.outcome]}
             </State>
           ),
-          'Requested model': receipt.requested_model === receipt.model ? null : receipt.requested_model,
-          Model: receipt.model,
-          'Served by': receipt.served_by && (
+          [t`Requested model`]: receipt.requested_model === receipt.model ? null : receipt.requested_model,
+          [t`Model`]: receipt.model,
+          [t`Served by`]: receipt.served_by && (
             <Provider
               kind={receipt.served_by.provider}
               label={receipt.served_by.hoster_name ?? receipt.served_by.endpoint ?? receipt.served_by.provider}
             />
           ),
-          Key: receipt.key && [receipt.key.name, receipt.key.hint].filter(Boolean).join(' '),
-          Label: receipt.label,
-          'First token': receipt.first_token_ms === null ? null : durationText(receipt.first_token_ms),
-          'Waited for credit': receipt.credit_wait_ms === 0 ? null : durationText(receipt.credit_wait_ms),
-          Took: durationText(receipt.latency_ms),
-          'Tokens billed': `${countText(tokens.billed.input)} in, ${countText(tokens.billed.output)} out`,
-          'Tokens the server reported': pair(tokens.reported),
-          'Tokens we counted': pair(tokens.counted),
-          'Reasoning tokens': tokens.reasoning === null ? null : countText(tokens.reasoning),
-          'Lowered max_tokens': clamp && `${clamp.asked ?? 'default'} → ${clamp.allowed} (${clamp.by})`,
-          'Fields not sent': receipt.dropped_fields.join(', '),
-          'Fields changed for the server': receipt.changed_fields.join(', '),
-          Tier: policy.tier,
-          'Private only': policy.privacy_mode ? 'yes' : null,
-          'Trusted hosters only': policy.trusted_only ? 'yes' : null,
-          'Most it may cost': policy.max_cost_usd === null ? null : `${exactUsd(policy.max_cost_usd)} USD`,
+          [t`Key`]: receipt.key && [receipt.key.name, receipt.key.hint].filter(Boolean).join(' '),
+          [t`Label`]: receipt.label,
+          [t`First token`]: receipt.first_token_ms === null ? null : durationText(receipt.first_token_ms),
+          [t`Waited for credit`]: receipt.credit_wait_ms === 0 ? null : durationText(receipt.credit_wait_ms),
+          [t`Took`]: durationText(receipt.latency_ms),
+          [t`Tokens billed`]: t`${countText(tokens.billed.input)} in, ${countText(tokens.billed.output)} out`,
+          [t`Tokens the server reported`]: pair(tokens.reported),
+          [t`Tokens we counted`]: pair(tokens.counted),
+          [t`Reasoning tokens`]: tokens.reasoning === null ? null : countText(tokens.reasoning),
+          [t`Lowered max_tokens`]: clamp && `${clamp.asked ?? t`default`} → ${clamp.allowed} (${clamp.by})`,
+          [t`Fields not sent`]: receipt.dropped_fields.join(', '),
+          [t`Fields changed for the server`]: receipt.changed_fields.join(', '),
+          [t`Tier`]: policy.tier,
+          [t`Private only`]: policy.privacy_mode ? t`yes` : null,
+          [t`Trusted hosters only`]: policy.trusted_only ? t`yes` : null,
+          [t`Most it may cost`]: policy.max_cost_usd === null ? null : `${exactUsd(policy.max_cost_usd)} USD`,
         }}
       />
-      {ledger !== null && <Ledger title={`Ledger transaction ${ledger.transaction}`} entries={ledger.entries} />}
+      {ledger !== null && <Ledger title={t`Ledger transaction ${ledger.transaction}`} entries={ledger.entries} />}
       {refunds.map(refund => (
         <Ledger
           key={refund.transaction}
-          title={`Refund of ${exactUsd(refund.amount_usd)} USD: ${refund.reason}`}
+          title={t`Refund of ${exactUsd(refund.amount_usd)} USD: ${refund.reason}`}
           entries={refund.entries}
         />
       ))}
       <div>
-        <CopyButton text={JSON.stringify(receipt, null, 2)} what="the receipt as JSON" label="Copy as JSON" />
+        <CopyButton text={JSON.stringify(receipt, null, 2)} what={t`the receipt as JSON`} label={t`Copy as JSON`} />
       </div>
     </div>
   )
@@ -103,10 +107,10 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
 
 function pair({ input, output }: { input: number | null; output: number | null }): string | null {
   if (input === null && output === null) return null
-  return `${input === null ? '–' : countText(input)} in, ${output === null ? '–' : countText(output)} out`
+  return t`${input === null ? '–' : countText(input)} in, ${output === null ? '–' : countText(output)} out`
 }
 
-const accountWords = { customer: 'you', hoster_payable: 'hoster', platform_revenue: 'platform' } as const
+const accountWords = { customer: t`you`, hoster_payable: t`hoster`, platform_revenue: t`platform` } as const
 
 function Ledger({ title, entries }: { title: string; entries: NonNullable<RequestReceipt['ledger']>['entries'] }) {
   const sum = sumUsd(entries.map(({ amount_usd }) => amount_usd))
@@ -121,7 +125,7 @@ function Ledger({ title, entries }: { title: string; entries: NonNullable<Reques
           </li>
         ))}
         <li>
-          <span>sum</span>
+          <span>{t`sum`}</span>
           <span>{sum === 0 ? '0' : signedUsd(sum)}</span>
         </li>
       </ul>

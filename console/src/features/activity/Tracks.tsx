@@ -1,7 +1,10 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import type { RequestReceipt } from '#api/activity.ts'
 import { durationText } from '../../format/number-text.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 import { Provider, type ProviderName } from '../../parts/Provider.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './activity.module.css'
 
 type Candidate = RequestReceipt['candidates'][number]
@@ -12,7 +15,7 @@ type Candidate = RequestReceipt['candidates'][number]
  */
 export function Tracks({ receipt }: { receipt: RequestReceipt }) {
   const { candidates, attempts, candidates_left_out: leftOut } = receipt
-  if (candidates.length === 0 && attempts.length === 0) return <p>No server offers this model.</p>
+  if (candidates.length === 0 && attempts.length === 0) return <p>{t`No server offers this model.`}</p>
   return (
     <ul className={styles.tracks}>
       {candidates.map((candidate, index) => (
@@ -28,7 +31,11 @@ export function Tracks({ receipt }: { receipt: RequestReceipt }) {
           </div>
         </li>
       ))}
-      {leftOut > 0 && <li className={styles.hint}>and {leftOut} more</li>}
+      {leftOut > 0 && (
+        <li className={styles.hint}>
+          <Trans>and {leftOut} more</Trans>
+        </li>
+      )}
     </ul>
   )
 }
@@ -52,17 +59,18 @@ function statusText(candidate: Candidate, attempts: RequestReceipt['attempts']):
     each =>
       each.endpoint === candidate.endpoint && each.model === candidate.model && each.provider === candidate.provider,
   )
-  const took = attempt === undefined ? '' : ` after ${durationText(attempt.elapsed_ms)}`
-  const reason = (candidate.reason ?? '').replaceAll('_', ' ')
-  const expected = candidate.expected_cost_usd === null ? '' : `, expected ${exactUsd(candidate.expected_cost_usd)} USD`
+  const took = attempt === undefined ? '' : t` after ${durationText(attempt.elapsed_ms)}`
+  const reason = codeText(candidate.reason ?? '')
+  const expected =
+    candidate.expected_cost_usd === null ? '' : t`, expected ${exactUsd(candidate.expected_cost_usd)} USD`
   switch (candidate.status) {
     case 'answered':
-      return `answered${took}${expected}`
+      return t`answered${took}${expected}`
     case 'failed':
-      return `failed${took}: ${reason}`
+      return t`failed${took}: ${reason}`
     case 'excluded':
-      return `not allowed: ${reason}`
+      return t`not allowed: ${reason}`
     case 'not_tried':
-      return `not tried${reason === '' ? '' : `: ${reason}`}${expected}`
+      return t`not tried${reason === '' ? '' : `: ${reason}`}${expected}`
   }
 }

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, Radio } from '@mantine/core'
 import { useState } from 'react'
 import type { PaymentOptions, TopUp } from '#api/payments.ts'
@@ -13,8 +14,8 @@ import styles from './credits.module.css'
 type Driver = PaymentOptions['drivers'][number]
 
 function driverText(driver: Driver): string {
-  const word = paymentWord(driver, 'Bank transfer or invoice')
-  return hasProvider(driver) ? `Card and other ways, at ${word}` : word
+  const word = paymentWord(driver, t`Bank transfer or invoice`)
+  return hasProvider(driver) ? t`Card and other ways, at ${word}` : word
 }
 
 /** Its key stays below the 255 characters that the gateway takes, even if each is encoded as nine. */
@@ -58,10 +59,16 @@ export function AddCreditDialog({
     },
   )
   return (
-    <FormDialog title="Add credit" action="Continue" sending={start} onSubmit={() => start.mutate()} onClose={onClose}>
+    <FormDialog
+      title={t`Add credit`}
+      action={t`Continue`}
+      sending={start}
+      onSubmit={() => start.mutate()}
+      onClose={onClose}
+    >
       <AmountField
         label="USD"
-        description={`From ${roundUsd(min_usd)} to ${roundUsd(max_usd)} USD`}
+        description={t`From ${roundUsd(min_usd)} to ${roundUsd(max_usd)} USD`}
         required
         maxLength={AMOUNT_CHARS_MAX}
         value={amount}
@@ -76,7 +83,7 @@ export function AddCreditDialog({
         ))}
       </div>
       {drivers.length > 1 && (
-        <Radio.Group label="Pay by" value={driver} onChange={value => setDriver(value as Driver)}>
+        <Radio.Group label={t`Pay by`} value={driver} onChange={value => setDriver(value as Driver)}>
           {drivers.map(each => (
             <Radio key={each} value={each} label={driverText(each)} className={styles.choice} />
           ))}

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
@@ -31,7 +33,7 @@ export function BuyCredit({ customerId }: { customerId: string }) {
     if (search.add) void navigate({ to: '/c/$customerId/credits', params: { customerId }, search: {}, replace: true })
   }
   return (
-    <Panel title="Add credit">
+    <Panel title={t`Add credit`}>
       <Loaded query={options} height={80}>
         {({ drivers, min_usd, max_usd, debt_usd }) => {
           const paid = drivers.filter(driver => driver !== 'voucher')
@@ -39,17 +41,21 @@ export function BuyCredit({ customerId }: { customerId: string }) {
             <>
               {debt_usd > 0 && (
                 <p role="alert" className={styles.debt}>
-                  {chargeText(debt_usd)} USD are owed for payments that were taken back. Requests are refused until new
-                  credit has paid the debt.
+                  <Trans>
+                    {chargeText(debt_usd)} USD are owed for payments that were taken back. Requests are refused until
+                    new credit has paid the debt.
+                  </Trans>
                 </p>
               )}
               {isOperator && (
-                <p>You are an operator of this gateway: grant the credit, with a reason that the statement shows.</p>
+                <p>{t`You are an operator of this gateway: grant the credit, with a reason that the statement shows.`}</p>
               )}
               {paid.length === 0 && !isOperator && (
                 <p>
-                  The operator of this gateway adds credit. Send them the amount and this reference:{' '}
-                  <code>{customerId}</code> <CopyButton text={customerId} what="the reference" />
+                  <Trans>
+                    The operator of this gateway adds credit. Send them the amount and this reference:{' '}
+                    <code>{customerId}</code> <CopyButton text={customerId} what={t`the reference`} />
+                  </Trans>
                 </p>
               )}
               <div className={styles.buttons}>
@@ -63,25 +69,23 @@ export function BuyCredit({ customerId }: { customerId: string }) {
                         search={{ grant: true }}
                       />
                     )}
-                  >
-                    Grant credit
-                  </Button>
+                  >{t`Grant credit`}</Button>
                 )}
                 {paid.length > 0 && (
                   <Button
                     variant={isOperator ? 'default' : 'filled'}
                     disabled={!mayCredits}
                     onClick={() => setOpen('add')}
-                  >
-                    Add credit
-                  </Button>
+                  >{t`Add credit`}</Button>
                 )}
-                <Button variant="default" disabled={!mayCredits} onClick={() => setOpen('redeem')}>
-                  Redeem a code
-                </Button>
+                <Button
+                  variant="default"
+                  disabled={!mayCredits}
+                  onClick={() => setOpen('redeem')}
+                >{t`Redeem a code`}</Button>
               </div>
               {!mayCredits && !isOperator && (
-                <p className={styles.hint}>Only an owner or a person with the role billing adds credit.</p>
+                <p className={styles.hint}>{t`Only an owner or a person with the role billing adds credit.`}</p>
               )}
               {open === 'add' && mayCredits && paid.length > 0 && (
                 <AddCreditDialog customerId={customerId} drivers={paid} limits={{ min_usd, max_usd }} onClose={close} />

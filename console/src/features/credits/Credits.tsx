@@ -1,9 +1,11 @@
+import { t } from '@lingui/core/macro'
+import { Plural, Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { CreditTransactions } from '#api/credits.ts'
 import { creditsQuery, statementQuery } from '../../api/queries.ts'
-import { plural } from '../../format/number-text.ts'
+
 import { dayText, utcText } from '../../format/time-text.ts'
 import { roundUsd, signedUsd } from '../../format/usd-text.ts'
 import { CsvExport } from '../../parts/CsvExport.tsx'
@@ -24,23 +26,27 @@ export function Credits() {
   const credits = useQuery(creditsQuery(customerId))
   const { seesCredits } = useRights()
   return (
-    <Page title="Credits">
+    <Page title={t`Credits`}>
       <Loaded query={credits} height={100}>
         {({ balance_usd, granted_usd, spent_usd, refunded_usd, held_usd }) => (
           <Tiles>
             <Tile
-              label="Balance"
+              label={t`Balance`}
               figure={
                 <>
                   <Balance usd={balance_usd} /> USD
                 </>
               }
             >
-              {held_usd > 0 && <span>{roundUsd(held_usd)} held for running requests</span>}
+              {held_usd > 0 && (
+                <span>
+                  <Trans>{roundUsd(held_usd)} held for running requests</Trans>
+                </span>
+              )}
             </Tile>
-            <Tile label="Added" figure={`${roundUsd(granted_usd)} USD`} />
-            <Tile label="Spent" figure={`${roundUsd(spent_usd)} USD`} />
-            <Tile label="Refunded" figure={`${roundUsd(refunded_usd)} USD`} />
+            <Tile label={t`Added`} figure={`${roundUsd(granted_usd)} USD`} />
+            <Tile label={t`Spent`} figure={`${roundUsd(spent_usd)} USD`} />
+            <Tile label={t`Refunded`} figure={`${roundUsd(refunded_usd)} USD`} />
           </Tiles>
         )}
       </Loaded>
@@ -51,44 +57,44 @@ export function Credits() {
 }
 
 const words = {
-  signup_credit: 'Signup credit',
-  credit: 'Credit',
-  payment: 'Payment',
-  voucher: 'Voucher',
-  refund: 'Refund',
-  reversal: 'Payment taken back',
-  reversal_returned: 'Payment returned',
-  debt_payment: 'Debt paid',
-  earnings_moved: 'Earnings',
-  opening_balance: 'Opening balance',
-  usage: 'Used',
+  signup_credit: t`Signup credit`,
+  credit: t`Credit`,
+  payment: t`Payment`,
+  voucher: t`Voucher`,
+  refund: t`Refund`,
+  reversal: t`Payment taken back`,
+  reversal_returned: t`Payment returned`,
+  debt_payment: t`Debt paid`,
+  earnings_moved: t`Earnings`,
+  opening_balance: t`Opening balance`,
+  usage: t`Used`,
 } as const
 
 function Statement({ customerId }: { customerId: string }) {
   const statement = useInfiniteQuery(statementQuery(customerId))
   return (
     <Panel
-      title="Statement"
-      aside={<CsvExport path={`customers/${customerId}/credits/statement`} what="the statement" />}
+      title={t`Statement`}
+      aside={<CsvExport path={`customers/${customerId}/credits/statement`} what={t`the statement`} />}
     >
       <Loaded query={statement} height={200}>
         {({ pages }) => (
           <>
             <DataTable
-              label="Statement"
+              label={t`Statement`}
               isPaged
               rows={pages.flatMap(({ data }) => data)}
               keyOf={({ kind, at, amount_usd, request_id }) => `${kind} ${at} ${amount_usd} ${request_id}`}
               columns={[
                 {
-                  title: 'Day',
+                  title: t`Day`,
                   cell: ({ at }) => (
                     <time dateTime={at} title={utcText(new Date(at))}>
                       {dayText(new Date(at))}
                     </time>
                   ),
                 },
-                { title: 'What', place: 'name', cell: row => <What customerId={customerId} row={row} /> },
+                { title: t`What`, place: 'name', cell: row => <What customerId={customerId} row={row} /> },
                 {
                   title: 'USD',
                   align: 'right',
@@ -96,7 +102,7 @@ function Statement({ customerId }: { customerId: string }) {
                   cell: ({ amount_usd }) => signedUsd(amount_usd),
                 },
                 {
-                  title: 'Balance',
+                  title: t`Balance`,
                   align: 'right',
                   isLabelled: true,
                   cell: ({ balance_usd }) => <Balance usd={balance_usd} />,
@@ -108,9 +114,7 @@ function Statement({ customerId }: { customerId: string }) {
                 variant="default"
                 loading={statement.isFetchingNextPage}
                 onClick={() => void statement.fetchNextPage()}
-              >
-                Show older entries
-              </Button>
+              >{t`Show older entries`}</Button>
             )}
           </>
         )}
@@ -121,15 +125,18 @@ function Statement({ customerId }: { customerId: string }) {
 
 function What({ customerId, row }: { customerId: string; row: Transaction }) {
   const { kind, reason, requests, request_id } = row
-  if (kind === 'usage') return <>Used, {plural(requests ?? 0, 'request')}</>
+  if (kind === 'usage')
+    return (
+      <Trans>
+        Used, <Plural value={requests ?? 0} one="# request" other="# requests" />
+      </Trans>
+    )
   return (
     <>
       {words[kind]}
       {reason !== null && reason !== 'signup credit' && `: ${reason}`}{' '}
       {request_id !== null && (
-        <Link to="/c/$customerId/activity/$requestId" params={{ customerId, requestId: request_id }}>
-          receipt
-        </Link>
+        <Link to="/c/$customerId/activity/$requestId" params={{ customerId, requestId: request_id }}>{t`receipt`}</Link>
       )}
     </>
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { TopUp } from '#api/payments.ts'
@@ -12,21 +13,21 @@ export function RedeemDialog({ customerId, onClose }: { customerId: string; onCl
     () => ({ method: 'POST', path: `customers/${customerId}/vouchers/redeem`, body: { code: code.trim() } }),
     {
       areas: ['credits', 'payments'],
-      done: ({ amount_usd }) => `The voucher has added ${chargeText(amount_usd)} USD.`,
+      done: ({ amount_usd }) => t`The voucher has added ${chargeText(amount_usd)} USD.`,
       onDone: onClose,
       showsError: true,
     },
   )
   return (
     <FormDialog
-      title="Redeem a code"
-      action="Redeem"
+      title={t`Redeem a code`}
+      action={t`Redeem`}
       sending={redeem}
       onSubmit={() => redeem.mutate()}
       onClose={onClose}
     >
       <TextInput
-        label="Code of the voucher"
+        label={t`Code of the voucher`}
         placeholder="XXXXX-XXXXX-XXXXX-XXXXX-XXXXX"
         autoComplete="off"
         spellCheck={false}

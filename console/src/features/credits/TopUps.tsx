@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import type { TopUp } from '#api/payments.ts'
@@ -13,12 +15,12 @@ import { When } from '../../parts/When.tsx'
 import styles from './credits.module.css'
 
 const states = {
-  open: { state: 'warn', word: 'waits for your payment' },
-  processing: { state: 'warn', word: 'waits for the provider' },
-  paid: { state: 'ok', word: 'paid' },
-  failed: { state: 'danger', word: 'failed' },
-  expired: { state: 'off', word: 'expired' },
-  cancelled: { state: 'off', word: 'cancelled' },
+  open: { state: 'warn', word: t`waits for your payment` },
+  processing: { state: 'warn', word: t`waits for the provider` },
+  paid: { state: 'ok', word: t`paid` },
+  failed: { state: 'danger', word: t`failed` },
+  expired: { state: 'off', word: t`expired` },
+  cancelled: { state: 'off', word: t`cancelled` },
 } as const
 
 /** The payments of the customer, the newest first, and what to do for those that wait. */
@@ -26,7 +28,7 @@ export function TopUps({ customerId, mayCancel }: { customerId: string; mayCance
   const topUps = useInfiniteQuery(topUpsQuery(customerId))
   const cancel = useWrite<TopUp>(
     ({ id }) => ({ method: 'POST', path: `customers/${customerId}/top-ups/${id}/cancel`, body: {} }),
-    { areas: ['payments'], done: 'The top-up is cancelled.' },
+    { areas: ['payments'], done: t`The top-up is cancelled.` },
   )
   return (
     <Loaded query={topUps} height={0}>
@@ -47,15 +49,15 @@ export function TopUps({ customerId, mayCancel }: { customerId: string; mayCance
                 />
               ))}
             <DataTable
-              label="Top-ups"
+              label={t`Top-ups`}
               isPaged
               rows={rows}
               keyOf={({ id }) => id}
               columns={[
-                { title: 'Time', cell: ({ created_at }) => <When at={created_at} /> },
-                { title: 'How', place: 'name', cell: topUp => <How topUp={topUp} /> },
+                { title: t`Time`, cell: ({ created_at }) => <When at={created_at} /> },
+                { title: t`How`, place: 'name', cell: topUp => <How topUp={topUp} /> },
                 {
-                  title: 'State',
+                  title: t`State`,
                   cell: topUp => <State state={states[topUp.state].state}>{states[topUp.state].word}</State>,
                 },
                 {
@@ -65,14 +67,16 @@ export function TopUps({ customerId, mayCancel }: { customerId: string; mayCance
                   cell: ({ amount_usd, reversed_usd }) =>
                     reversed_usd === 0
                       ? roundUsd(amount_usd)
-                      : `${roundUsd(amount_usd)}, ${roundUsd(reversed_usd)} taken back`,
+                      : t`${roundUsd(amount_usd)}, ${roundUsd(reversed_usd)} taken back`,
                 },
               ]}
             />
             {topUps.hasNextPage && (
-              <Button variant="default" loading={topUps.isFetchingNextPage} onClick={() => void topUps.fetchNextPage()}>
-                Show older top-ups
-              </Button>
+              <Button
+                variant="default"
+                loading={topUps.isFetchingNextPage}
+                onClick={() => void topUps.fetchNextPage()}
+              >{t`Show older top-ups`}</Button>
             )}
           </>
         )
@@ -98,19 +102,15 @@ function WaitingTopUp({
       <State state="warn">{`${roundUsd(topUp.amount_usd)} USD: ${states[topUp.state].word}`}</State>
       {topUp.instructions !== null && <p className={styles.instructions}>{topUp.instructions}</p>}
       <p>
-        Reference: <code>{topUp.reference}</code>{' '}
-        <CopyButton text={topUp.reference} what="the reference of the payment" />
+        <Trans>
+          Reference: <code>{topUp.reference}</code>{' '}
+          <CopyButton text={topUp.reference} what={t`the reference of the payment`} />
+        </Trans>
       </p>
       <div className={styles.buttons}>
-        {topUp.redirect_url !== null && (
-          <Button component="a" href={topUp.redirect_url}>
-            Pay now
-          </Button>
-        )}
+        {topUp.redirect_url !== null && <Button component="a" href={topUp.redirect_url}>{t`Pay now`}</Button>}
         {mayCancel && topUp.driver === 'manual' && topUp.state === 'open' && (
-          <Button variant="default" loading={isCancelling} onClick={onCancel}>
-            Cancel this top-up
-          </Button>
+          <Button variant="default" loading={isCancelling} onClick={onCancel}>{t`Cancel this top-up`}</Button>
         )}
       </div>
     </div>
@@ -121,14 +121,10 @@ function How({ topUp: { driver, method, reference, failure, receipt_url } }: { t
   const card = method === null ? '' : `, ${method.brand} ···${method.last4}`
   return (
     <>
-      {paymentWord(driver, 'Bank transfer')}
+      {paymentWord(driver, t`Bank transfer`)}
       {card} <code>{reference}</code>
       {failure !== null && `: ${failure}`}{' '}
-      {receipt_url !== null && (
-        <a href={receipt_url} target="_blank" rel="noreferrer">
-          receipt
-        </a>
-      )}
+      {receipt_url !== null && <a href={receipt_url} target="_blank" rel="noreferrer">{t`receipt`}</a>}
     </>
   )
 }

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -31,7 +33,7 @@ export function FirstSteps({
     () => ({
       method: 'POST',
       path: `customers/${customerId}/keys`,
-      body: { name: hasKey ? 'quick start' : 'first key' },
+      body: { name: hasKey ? t`quick start` : t`first key` },
     }),
     { areas: ['keys', 'key-spend'], onDone: ({ key }) => setSecret(key) },
   )
@@ -39,18 +41,20 @@ export function FirstSteps({
   const model = (chatModels.find(({ demo }) => !demo) ?? chatModels[0])?.id ?? 'demo'
   return (
     <Panel
-      title={isFolded ? 'Use it in your program' : 'Send the first request'}
+      title={isFolded ? t`Use it in your program` : t`Send the first request`}
       aside={
         isFolded && (
           <Button variant="subtle" size="compact-sm" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-            {isOpen ? 'Hide the code' : 'Show the code'}
+            {isOpen ? t`Hide the code` : t`Show the code`}
           </Button>
         )
       }
     >
       <div className={styles.steps}>
         <p className={styles.baseUrl}>
-          Base URL <code>{baseUrl()}</code> <CopyButton text={baseUrl()} what="the base URL" />
+          <Trans>
+            Base URL <code>{baseUrl()}</code> <CopyButton text={baseUrl()} what={t`the base URL`} />
+          </Trans>
         </p>
         {isOpen && (
           <>
@@ -58,27 +62,31 @@ export function FirstSteps({
               <div className={styles.keyLine}>
                 <p>
                   {hasKey
-                    ? 'Put your API key in place of YOUR_KEY. It was shown once, when it was made.'
-                    : 'A program needs an API key.'}
+                    ? t`Put your API key in place of YOUR_KEY. It was shown once, when it was made.`
+                    : t`A program needs an API key.`}
                 </p>
                 <Button variant="default" size="compact-md" loading={make.isPending} onClick={() => make.mutate()}>
-                  {hasKey ? 'Make a new key for this code' : 'Make a key for this code'}
+                  {hasKey ? t`Make a new key for this code` : t`Make a key for this code`}
                 </Button>
               </div>
             )}
             {secret !== null && (
               <p className={styles.baseUrl} role="status">
-                Your key, which is shown only now: <code className={styles.secret}>{secret}</code>{' '}
-                <CopyButton text={secret} what="the key" />
+                <Trans>
+                  Your key, which is shown only now: <code className={styles.secret}>{secret}</code>{' '}
+                  <CopyButton text={secret} what={t`the key`} />
+                </Trans>
               </p>
             )}
             <CodeTabs
-              examples={chatCode({ model, messages: [{ role: 'user', content: 'Hello!' }] }, secret ?? undefined)}
+              examples={chatCode({ model, messages: [{ role: 'user', content: t`Hello!` }] }, secret ?? undefined)}
             />
             {!isFolded && (
               <p className={styles.waiting} role="status">
-                <span className={styles.pulse} aria-hidden="true" />
-                Waiting for your first request. It appears here within seconds.
+                <Trans>
+                  <span className={styles.pulse} aria-hidden="true" />
+                  Waiting for your first request. It appears here within seconds.
+                </Trans>
               </p>
             )}
           </>

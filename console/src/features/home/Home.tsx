@@ -1,9 +1,11 @@
+import { plural, t } from '@lingui/core/macro'
+import { Plural } from '@lingui/react/macro'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { LatencyReport } from '#api/console-data.ts'
 import { activityQuery, creditsQuery, latencyQuery, limitsQuery, tokensQuery } from '../../api/queries.ts'
 import { Sparkline } from '../../charts/Sparkline.tsx'
-import { countText, durationText, plural, shareText } from '../../format/number-text.ts'
+import { countText, durationText, shareText } from '../../format/number-text.ts'
 import { minuteText } from '../../format/time-text.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { Loaded } from '../../parts/Loaded.tsx'
@@ -35,18 +37,18 @@ export function Home() {
   const rows = recent.data?.pages[0]?.data
   const isNew = rows?.length === 0
   return (
-    <Page title="Home">
+    <Page title={t`Home`}>
       <Loaded query={credits} height={64}>
         {({ balance_usd, held_usd }) => (
           <section className={styles.balance}>
             <div>
-              <p className={styles.balanceLabel}>Balance</p>
+              <p className={styles.balanceLabel}>{t`Balance`}</p>
               <p className={styles.balanceFigure}>
                 <Balance usd={balance_usd} /> USD
               </p>
               <p className={styles.hint}>
                 {paceText(balance_usd, month.data)}
-                {held_usd > 0 && ` · ${roundUsd(held_usd)} USD held for running requests`}
+                {held_usd > 0 && t` · ${roundUsd(held_usd)} USD held for running requests`}
               </p>
             </div>
             {mayCredits && <AddCreditLink customerId={customerId} />}
@@ -61,16 +63,18 @@ export function Home() {
           <Loaded query={month} height={104}>
             {({ timeseries, totals }) => (
               <Tiles>
-                <Tile label="Today, UTC" figure={`${roundUsd(timeseries.at(-1)?.cost_usd ?? 0)} USD`}>
-                  <span className={styles.hint}>{plural(timeseries.at(-1)?.requests ?? 0, 'request')}</span>
+                <Tile label={t`Today, UTC`} figure={`${roundUsd(timeseries.at(-1)?.cost_usd ?? 0)} USD`}>
+                  <span className={styles.hint}>
+                    <Plural value={timeseries.at(-1)?.requests ?? 0} one="# request" other="# requests" />
+                  </span>
                 </Tile>
-                <Tile label="30 days" figure={`${roundUsd(totals.cost_usd)} USD`}>
+                <Tile label={t`30 days`} figure={`${roundUsd(totals.cost_usd)} USD`}>
                   <Sparkline values={timeseries.map(({ cost_usd }) => cost_usd)} />
                 </Tile>
-                <Tile label="Requests in 30 days" figure={countText(totals.requests)}>
+                <Tile label={t`Requests in 30 days`} figure={countText(totals.requests)}>
                   <Sparkline values={timeseries.map(({ requests }) => requests)} />
                 </Tile>
-                <Tile label="First token" figure={firstTokenText(latency.data)}>
+                <Tile label={t`First token`} figure={firstTokenText(latency.data)}>
                   <span className={styles.hint}>{slowText(latency.data)}</span>
                   <span className={styles.hint}>{failureText(latency.data)}</span>
                 </Tile>
@@ -79,32 +83,32 @@ export function Home() {
           </Loaded>
           <Loaded query={limits} height={88}>
             {({ minute, day, spend, member }) => (
-              <Panel title="Limits">
+              <Panel title={t`Limits`}>
                 <div className={styles.meters}>
                   <Meter
-                    label="This minute"
+                    label={t`This minute`}
                     used={minute.used}
                     limit={minute.limit}
-                    text={`${countText(minute.used)} of ${countText(minute.limit)} requests`}
+                    text={t`${countText(minute.used)} of ${countText(minute.limit)} requests`}
                   />
                   <Meter
-                    label="Today"
+                    label={t`Today`}
                     used={day.used}
                     limit={day.limit}
-                    text={`${countText(day.used)} of ${countText(day.limit)} requests`}
+                    text={t`${countText(day.used)} of ${countText(day.limit)} requests`}
                   />
                   <Meter
-                    label={`Spend until ${minuteText(new Date(spend.resets_at))}`}
+                    label={t`Spend until ${minuteText(new Date(spend.resets_at))}`}
                     used={spend.spent_usd}
                     limit={spend.limit_usd}
-                    text={`${roundUsd(spend.spent_usd)} of ${roundUsd(spend.limit_usd)} USD`}
+                    text={t`${roundUsd(spend.spent_usd)} of ${roundUsd(spend.limit_usd)} USD`}
                   />
                   {member !== null && (
                     <Meter
-                      label={`Yours ${windowText[member.limit_reset]}`}
+                      label={t`Yours ${windowText[member.limit_reset]}`}
                       used={member.spent_usd}
                       limit={member.limit_usd}
-                      text={`${roundUsd(member.spent_usd)} of ${roundUsd(member.limit_usd)} USD`}
+                      text={t`${roundUsd(member.spent_usd)} of ${roundUsd(member.limit_usd)} USD`}
                     />
                   )}
                 </div>
@@ -112,12 +116,8 @@ export function Home() {
             )}
           </Loaded>
           <Panel
-            title="Last requests"
-            aside={
-              <Link to="/c/$customerId/activity" params={params}>
-                All requests
-              </Link>
-            }
+            title={t`Last requests`}
+            aside={<Link to="/c/$customerId/activity" params={params}>{t`All requests`}</Link>}
           >
             <Loaded query={recent} height={216}>
               {({ pages }) => <RequestTable customerId={customerId} rows={pages[0]!.data} />}
@@ -138,10 +138,10 @@ function firstTokenText(latency: LatencyReport | undefined): string {
 
 function slowText(latency: LatencyReport | undefined): string {
   const { p95 } = latency?.first_token_ms ?? {}
-  return p95 === undefined ? '' : `95 % within ${durationText(p95)}`
+  return p95 === undefined ? '' : t`95 % within ${durationText(p95)}`
 }
 
 function failureText(latency: LatencyReport | undefined): string {
-  if (latency === undefined || latency.requests === 0) return 'no request yet'
-  return `${shareText(latency.failure_share)} of the last ${plural(latency.requests, 'request')} failed`
+  if (latency === undefined || latency.requests === 0) return t`no request yet`
+  return t`${shareText(latency.failure_share)} of the last ${plural(latency.requests, { one: '# request', other: '# requests' })} failed`
 }

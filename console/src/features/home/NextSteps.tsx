@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { alertsQuery, statementQuery } from '../../api/queries.ts'
@@ -19,28 +20,21 @@ export function NextSteps({ customerId, hasRequest }: { customerId: string; hasR
     {
       isShown: mayKeys,
       isDone: keys.data?.data.some(({ is_playground }) => !is_playground),
-      text: (
-        <Link to="/c/$customerId/keys" params={params} search={{ make: true }}>
-          Make a key
-        </Link>
-      ),
+      text: <Link to="/c/$customerId/keys" params={params} search={{ make: true }}>{t`Make a key`}</Link>,
     },
     {
       isShown: true,
       isDone: hasRequest,
-      text: (
-        <Link to="/c/$customerId/playground" params={params} search={{}}>
-          Send a request
-        </Link>
-      ),
+      text: <Link to="/c/$customerId/playground" params={params} search={{}}>{t`Send a request`}</Link>,
     },
     {
       isShown: mayAlerts,
       isDone: alerts.data?.data.some(({ kind }) => kind === 'low_balance'),
       text: (
-        <Link to="/c/$customerId/settings/$tab" params={{ ...params, tab: 'alerts' }}>
-          Add an alert for a low balance
-        </Link>
+        <Link
+          to="/c/$customerId/settings/$tab"
+          params={{ ...params, tab: 'alerts' }}
+        >{t`Add an alert for a low balance`}</Link>
       ),
     },
     {
@@ -48,17 +42,13 @@ export function NextSteps({ customerId, hasRequest }: { customerId: string; hasR
       // Old customers have more lines than the first page; they are past this list.
       isDone:
         lines && (statement.hasNextPage || lines.some(({ kind }) => kind !== 'signup_credit' && kind !== 'usage')),
-      text: (
-        <Link to="/c/$customerId/credits" params={params} search={{ add: true }}>
-          Add credit
-        </Link>
-      ),
+      text: <Link to="/c/$customerId/credits" params={params} search={{ add: true }}>{t`Add credit`}</Link>,
     },
   ].filter(({ isShown }) => isShown)
   // A step that is not known yet must not flash.
   if (steps.some(({ isDone }) => isDone === undefined) || steps.every(({ isDone }) => isDone)) return null
   return (
-    <Panel title="Next">
+    <Panel title={t`Next`}>
       <ul className={styles.next}>
         {steps.map(({ text, isDone }, index) => (
           <li key={index} data-is-done={isDone}>
@@ -66,7 +56,7 @@ export function NextSteps({ customerId, hasRequest }: { customerId: string; hasR
               {isDone ? <CheckIcon /> : null}
             </span>
             {text}
-            {isDone && <span className="visually-hidden"> (done)</span>}
+            {isDone && <span className="visually-hidden">{t` (done)`}</span>}
           </li>
         ))}
       </ul>

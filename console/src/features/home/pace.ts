@@ -1,3 +1,4 @@
+import { plural, t } from '@lingui/core/macro'
 import type { TokenUsageReport } from '#api/reports.ts'
 import { sumUsd } from '../../format/usd-text.ts'
 
@@ -10,12 +11,11 @@ export function paceText(balanceUsd: number, month: TokenUsageReport | undefined
   const perDay = sumUsd(full) / PACE_DAYS
   if (perDay === 0) {
     const isFirstDay = (month.timeseries.at(-1)?.cost_usd ?? 0) > 0
-    return isFirstDay ? 'the pace appears after the first full day' : 'no spend in the last 7 days'
+    return isFirstDay ? t`the pace appears after the first full day` : t`no spend in the last 7 days`
   }
-  if (balanceUsd <= 0) return 'nothing left'
+  if (balanceUsd <= 0) return t`nothing left`
   const days = balanceUsd / perDay
-  if (days < 1) return "less than a day at this week's pace"
-  if (days > 999) return "more than 999 days at this week's pace"
-  const whole = Math.floor(days)
-  return `about ${whole} ${whole === 1 ? 'day' : 'days'} at this week's pace`
+  if (days < 1) return t`less than a day at this week's pace`
+  if (days > 999) return t`more than 999 days at this week's pace`
+  return plural(Math.floor(days), { one: "about # day at this week's pace", other: "about # days at this week's pace" })
 }

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, PasswordInput, Select, TextInput } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -13,14 +14,13 @@ import styles from './hoster.module.css'
 const ways = [
   {
     value: 'agent',
-    label: 'An agent connects to the gateway',
-    description:
-      'For a machine at home or behind a firewall: Ollama, llama.cpp, vLLM, LM Studio. No open port is needed.',
+    label: t`An agent connects to the gateway`,
+    description: t`For a machine at home or behind a firewall: Ollama, llama.cpp, vLLM, LM Studio. No open port is needed.`,
   },
   {
     value: 'direct',
-    label: 'The gateway connects to an https address',
-    description: "For a server with a public address and OpenAI's API.",
+    label: t`The gateway connects to an https address`,
+    description: t`For a server with a public address and OpenAI's API.`,
   },
 ] as const
 
@@ -44,7 +44,7 @@ export function Apply() {
     }),
     {
       areas: ['hosters'],
-      done: `${name.trim()} has applied.`,
+      done: t`${name.trim()} has applied.`,
       onDone({ id }) {
         // Only the answer to an application names a new hoster.
         if (id !== undefined) void navigate({ to: '/h/$hosterId', params: { hosterId: id } })
@@ -53,13 +53,10 @@ export function Apply() {
     },
   )
   return (
-    <Page title="Become a hoster">
-      <Panel title="Rent out models">
+    <Page title={t`Become a hoster`}>
+      <Panel title={t`Rent out models`}>
         <div className={styles.wide}>
-          <p>
-            A hoster serves requests of customers with its own models and sets its own prices. It earns its share of
-            each charge. Next come a proof of the server, the models with their prices, and test requests.
-          </p>
+          <p>{t`A hoster serves requests of customers with its own models and sets its own prices. It earns its share of each charge. Next come a proof of the server, the models with their prices, and test requests.`}</p>
           <form
             className={styles.form}
             onSubmit={event => {
@@ -68,15 +65,15 @@ export function Apply() {
             }}
           >
             <TextInput
-              label="Name"
-              description="Customers see it."
+              label={t`Name`}
+              description={t`Customers see it.`}
               required
               maxLength={200}
               value={name}
               onChange={event => setName(event.currentTarget.value)}
             />
             <Select
-              label="How do requests reach your server?"
+              label={t`How do requests reach your server?`}
               description={ways.find(({ value }) => value === transport)!.description}
               data={ways.map(({ value, label }) => ({ value, label }))}
               value={transport}
@@ -85,16 +82,16 @@ export function Apply() {
             {transport === 'direct' && (
               <>
                 <TextInput
-                  label="Address"
-                  description="Up to and including /v1."
+                  label={t`Address`}
+                  description={t`Up to and including /v1.`}
                   placeholder="https://models.example.com/v1"
                   required
                   value={baseUrl}
                   onChange={event => setBaseUrl(event.currentTarget.value)}
                 />
                 <PasswordInput
-                  label="Key that your server expects"
-                  description="Empty if it needs none. It is stored encrypted."
+                  label={t`Key that your server expects`}
+                  description={t`Empty if it needs none. It is stored encrypted.`}
                   autoComplete="off"
                   value={apiKey}
                   onChange={event => setApiKey(event.currentTarget.value)}
@@ -103,15 +100,13 @@ export function Apply() {
             )}
             <FormProblem error={apply.error} />
             <div className={styles.buttons}>
-              <Button type="submit" loading={apply.isPending}>
-                Apply
-              </Button>
+              <Button type="submit" loading={apply.isPending}>{t`Apply`}</Button>
             </div>
           </form>
         </div>
       </Panel>
       {hosters.length > 0 && (
-        <Panel title="Your hosters">
+        <Panel title={t`Your hosters`}>
           <HosterLinks hosters={hosters} />
         </Panel>
       )}

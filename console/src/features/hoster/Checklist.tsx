@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -23,16 +25,18 @@ export function Checklist({ hoster }: { hoster: OwnHoster }) {
     () => ({ method: 'POST', path: `hosters/${hoster.id}/verification`, body: {} }),
     {
       areas: ['hoster'],
-      done: 'The check runs. This page shows what it finds.',
+      done: t`The check runs. This page shows what it finds.`,
     },
   )
   return (
     <Panel
-      title="To the first request"
+      title={t`To the first request`}
       aside={
         verification.data?.checked_at && (
           <span className={styles.hint}>
-            checked <When at={verification.data.checked_at} form="distance" />
+            <Trans>
+              checked <When at={verification.data.checked_at} form="distance" />
+            </Trans>
           </span>
         )
       }
@@ -44,9 +48,9 @@ export function Checklist({ hoster }: { hoster: OwnHoster }) {
             {mayManage && (
               <div className={styles.buttons}>
                 <Button onClick={() => check.mutate()} loading={check.isPending}>
-                  {hoster.state === 'applied' ? 'Start the verification' : 'Check again'}
+                  {hoster.state === 'applied' ? t`Start the verification` : t`Check again`}
                 </Button>
-                <span className={styles.hint}>Each answer of your server may take 30 seconds.</span>
+                <span className={styles.hint}>{t`Each answer of your server may take 30 seconds.`}</span>
               </div>
             )}
           </div>
@@ -63,35 +67,35 @@ function Steps({ hoster, found }: { hoster: OwnHoster; found: Verification }) {
   const passedProbes = probes.length > 0 && probes.every(({ passed }) => passed >= PROBES)
   return (
     <ol className={styles.steps}>
-      <Step title="A way to your server" isDone>
+      <Step title={t`A way to your server`} isDone>
         <p className={styles.hint}>
-          {transport === 'agent' ? 'Your agent connects to the gateway.' : <code>{baseUrl}</code>}
+          {transport === 'agent' ? t`Your agent connects to the gateway.` : <code>{baseUrl}</code>}
         </p>
       </Step>
-      <Step title="Proof that the server is yours" isDone={challenge.passed} problem={challenge.problem}>
+      <Step title={t`Proof that the server is yours`} isDone={challenge.passed} problem={challenge.problem}>
         {!challenge.passed && <Challenge challenge={challenge} hosterId={hoster.id} />}
       </Step>
-      <Step title="Models" isDone={manifest.passed} problem={manifest.problem}>
+      <Step title={t`Models`} isDone={manifest.passed} problem={manifest.problem}>
         {!manifest.passed && (
           <p>
-            <Link to="/h/$hosterId/offers" params={params}>
-              Enter models and prices
-            </Link>
+            <Link to="/h/$hosterId/offers" params={params}>{t`Enter models and prices`}</Link>
           </p>
         )}
       </Step>
-      <Step title="Prices within the bounds of the operator" isDone={prices.passed} problem={prices.problem} />
-      <Step title="Three right answers in a row from each model" isDone={passedProbes}>
+      <Step title={t`Prices within the bounds of the operator`} isDone={prices.passed} problem={prices.problem} />
+      <Step title={t`Three right answers in a row from each model`} isDone={passedProbes}>
         {probes.map(({ model, passed, problem }) => (
           <p key={model} className={styles.hint}>
-            {model}: {passed} of {PROBES}
-            {problem !== null && `, ${problem}`}
+            <Trans>
+              {model}: {passed} of {PROBES}
+              {problem !== null && `, ${problem}`}
+            </Trans>
           </p>
         ))}
       </Step>
-      <Step title="Approval by the operator" isDone={false}>
+      <Step title={t`Approval by the operator`} isDone={false}>
         {hoster.state === 'verified' && (
-          <p className={styles.hint}>It waits in the operator's queue. There is nothing more to do.</p>
+          <p className={styles.hint}>{t`It waits in the operator's queue. There is nothing more to do.`}</p>
         )}
       </Step>
     </ol>
@@ -102,21 +106,25 @@ function Challenge({ challenge, hosterId }: { challenge: Verification['challenge
   if (challenge.transport === 'agent') {
     return (
       <p>
-        <Link to="/h/$hosterId/connect" params={{ hosterId }}>
-          Make a key and start the agent
-        </Link>
-        . It passes as soon as the agent connects.
+        <Trans>
+          <Link to="/h/$hosterId/connect" params={{ hosterId }}>
+            Make a key and start the agent
+          </Link>
+          . It passes as soon as the agent connects.
+        </Trans>
       </p>
     )
   }
   if (challenge.nonce === null || challenge.url === null)
-    return <p className={styles.hint}>Start the verification: it shows what to publish.</p>
+    return <p className={styles.hint}>{t`Start the verification: it shows what to publish.`}</p>
   return (
     <>
       <p>
-        Publish this at <code>{challenge.url}</code>, or add a model with this text as its id to your list of models.
+        <Trans>
+          Publish this at <code>{challenge.url}</code>, or add a model with this text as its id to your list of models.
+        </Trans>
       </p>
-      <CodeBlock code={JSON.stringify({ challenge: challenge.nonce })} what="the challenge" />
+      <CodeBlock code={JSON.stringify({ challenge: challenge.nonce })} what={t`the challenge`} />
     </>
   )
 }
@@ -144,11 +152,11 @@ function Step({
       <div className={styles.stepBody}>
         <span className={styles.stepTitle}>
           {title}
-          <span className="visually-hidden">{isDone ? ': done' : ': open'}</span>
+          <span className="visually-hidden">{isDone ? t`: done` : t`: open`}</span>
         </span>
         {problem !== null && !isDone && (
           <div>
-            <State state="warn">not yet</State> {problem}
+            <State state="warn">{t`not yet`}</State> {problem}
           </div>
         )}
         {children}

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -14,6 +16,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
+import { codeText } from '../../texts/code-text.ts'
 import { HosterKeys } from './HosterKeys.tsx'
 import styles from './hoster.module.css'
 import { ServerDialog } from './ServerDialog.tsx'
@@ -23,7 +26,7 @@ export function Connect() {
   const hosterId = useHosterId()
   const hoster = useQuery(hosterQuery(hosterId))
   return (
-    <Page title="Connect">
+    <Page title={t`Connect`}>
       <Loaded query={hoster} height={200}>
         {data =>
           data.endpoint.transport === 'agent' ? <AgentPanels hosterId={hosterId} /> : <ServerPanel hoster={data} />
@@ -38,55 +41,59 @@ function AgentPanels({ hosterId }: { hosterId: string }) {
   const status = useQuery(hosterStatusQuery(hosterId))
   return (
     <>
-      <Panel title="Agents">
+      <Panel title={t`Agents`}>
         <Loaded query={status} height={80}>
           {({ agents }) =>
             agents.length === 0 ? (
-              <EmptyState text="No agent is connected. Start one with the command below: it appears here within five seconds." />
+              <EmptyState
+                text={t`No agent is connected. Start one with the command below: it appears here within five seconds.`}
+              />
             ) : (
               <DataTable
-                label="Agents"
+                label={t`Agents`}
                 rows={agents}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: 'Agent', place: 'name', cell: ({ id }) => <code>{id.slice(0, 8)}</code> },
+                  { title: t`Agent`, place: 'name', cell: ({ id }) => <code>{id.slice(0, 8)}</code> },
                   {
-                    title: 'State',
+                    title: t`State`,
                     cell: ({ state, reason }) => (
                       <>
-                        <State state={state === 'open' ? 'ok' : 'warn'}>{state === 'open' ? 'connected' : state}</State>
+                        <State state={state === 'open' ? 'ok' : 'warn'}>
+                          {state === 'open' ? t`connected` : codeText(state)}
+                        </State>
                         {reason !== null && ` ${reason}`}
                       </>
                     ),
                   },
-                  { title: 'Models', cell: ({ models }) => (models.length === 0 ? 'none' : models.join(', ')) },
+                  { title: t`Models`, cell: ({ models }) => (models.length === 0 ? t`none` : models.join(', ')) },
                   {
-                    title: 'Free places',
+                    title: t`Free places`,
                     align: 'right',
                     place: 'figure',
-                    cell: each => `${countText(each.free_slots)} of ${countText(each.slots)}`,
+                    cell: each => t`${countText(each.free_slots)} of ${countText(each.slots)}`,
                   },
-                  { title: 'Version', isLabelled: true, cell: ({ version }) => version || '–' },
-                  { title: 'Nodes', align: 'right', isLabelled: true, cell: ({ nodes }) => countText(nodes) },
-                  { title: 'Since', isLabelled: true, cell: each => <When at={each.connected_at} form="distance" /> },
+                  { title: t`Version`, isLabelled: true, cell: ({ version }) => version || '–' },
+                  { title: t`Nodes`, align: 'right', isLabelled: true, cell: ({ nodes }) => countText(nodes) },
+                  { title: t`Since`, isLabelled: true, cell: each => <When at={each.connected_at} form="distance" /> },
                 ]}
               />
             )
           }
         </Loaded>
       </Panel>
-      <Panel title="Run the agent">
+      <Panel title={t`Run the agent`}>
         <div className={styles.wide}>
-          <p>Make a key with the scope serve below, save it next to your model server, check, then serve:</p>
+          <p>{t`Make a key with the scope serve below, save it next to your model server, check, then serve:`}</p>
           <CodeBlock
             code="umask 077; cat > host.key   # paste the key, Enter, Ctrl-D"
-            what="the command that saves the key"
+            what={t`the command that saves the key`}
           />
-          <CodeBlock code={`${agentLine()} --doctor`} what="the command that checks everything" />
-          <CodeBlock code={agentLine()} what="the agent's command" />
-          <p className={styles.hint}>
-            The address of the model server is Ollama's. Use that of yours: llama.cpp, vLLM and LM Studio work too.
-          </p>
+          <CodeBlock code={`${agentLine()} --doctor`} what={t`the command that checks everything`} />
+          <CodeBlock code={agentLine()} what={t`the agent's command`} />
+          <p
+            className={styles.hint}
+          >{t`The address of the model server is Ollama's. Use that of yours: llama.cpp, vLLM and LM Studio work too.`}</p>
         </div>
       </Panel>
     </>
@@ -104,26 +111,24 @@ function ServerPanel({ hoster }: { hoster: OwnHoster }) {
   const [isChanging, setChanging] = useState(false)
   return (
     <Panel
-      title="Server"
+      title={t`Server`}
       aside={
         mayManage &&
         hoster.state !== 'retired' && (
-          <Button variant="default" size="compact-sm" onClick={() => setChanging(true)}>
-            Replace the server
-          </Button>
+          <Button variant="default" size="compact-sm" onClick={() => setChanging(true)}>{t`Replace the server`}</Button>
         )
       }
     >
       <div className={styles.wide}>
         <Facts
           facts={{
-            Address: <code>{baseUrl}</code>,
-            Proof:
+            [t`Address`]: <code>{baseUrl}</code>,
+            [t`Proof`]:
               passedAt === null ? (
-                <State state="warn">not proven yet</State>
+                <State state="warn">{t`not proven yet`}</State>
               ) : (
                 <>
-                  <State state="ok">proven</State> <When at={passedAt} />
+                  <State state="ok">{t`proven`}</State> <When at={passedAt} />
                 </>
               ),
           }}
@@ -133,17 +138,21 @@ function ServerPanel({ hoster }: { hoster: OwnHoster }) {
             {({ challenge: { nonce, url } }) =>
               nonce === null ? (
                 <p>
-                  <Link to="/h/$hosterId" params={{ hosterId: hoster.id }}>
-                    Start the verification
-                  </Link>
-                  : it shows what to publish.
+                  <Trans>
+                    <Link to="/h/$hosterId" params={{ hosterId: hoster.id }}>
+                      Start the verification
+                    </Link>
+                    : it shows what to publish.
+                  </Trans>
                 </p>
               ) : (
                 <>
                   <p>
-                    Publish this at <code>{url}</code>:
+                    <Trans>
+                      Publish this at <code>{url}</code>:
+                    </Trans>
                   </p>
-                  <CodeBlock code={JSON.stringify({ challenge: nonce })} what="the challenge" />
+                  <CodeBlock code={JSON.stringify({ challenge: nonce })} what={t`the challenge`} />
                 </>
               )
             }

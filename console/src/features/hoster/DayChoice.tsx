@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { SegmentedControl } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { type DaysSearch, daySpans } from './days-search.ts'
@@ -13,7 +14,7 @@ export function DayChoice() {
   const navigate = useNavigate()
   return (
     <SegmentedControl
-      aria-label="Span"
+      aria-label={t`Span`}
       data={daySpans.map(days => ({ value: String(days), label: days === 365 ? '1y' : `${days}d` }))}
       value={String(useDays())}
       onChange={days => void navigate({ to: '.', search: { days: Number(days) } })}

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -19,6 +21,7 @@ import { State } from '../../parts/State.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
+import { codeText } from '../../texts/code-text.ts'
 import { DayChoice, useDays } from './DayChoice.tsx'
 import styles from './hoster.module.css'
 import { PayoutAccount } from './PayoutAccount.tsx'
@@ -31,15 +34,17 @@ export function Earnings() {
   const earnings = useQuery({ ...earningsQuery(hosterId, span), enabled: seesEarnings })
   if (!seesEarnings) {
     return (
-      <Page title="Earnings">
+      <Page title={t`Earnings`}>
         <Panel>
-          <EmptyState text="Only owners and the role billing see earnings. Ask an owner of this hoster for that role." />
+          <EmptyState
+            text={t`Only owners and the role billing see earnings. Ask an owner of this hoster for that role.`}
+          />
         </Panel>
       </Page>
     )
   }
   return (
-    <Page title="Earnings" actions={<DayChoice />}>
+    <Page title={t`Earnings`} actions={<DayChoice />}>
       <Loaded query={earnings} height={560}>
         {data => (
           <>
@@ -62,26 +67,34 @@ function Funds({ earnings }: { earnings: EarningsShown }) {
     <>
       {earnings.frozen_reason !== null && (
         <Panel>
-          <p className={styles.notice}>Payouts are frozen: {earnings.frozen_reason}</p>
+          <p className={styles.notice}>
+            <Trans>Payouts are frozen: {earnings.frozen_reason}</Trans>
+          </p>
         </Panel>
       )}
       <Tiles>
-        <Tile label="Balance" figure={<Usd usd={earnings.balance_usd} />}>
-          {earnings.balance_usd < 0 && <span className={styles.hint}>Later earnings pay it first</span>}
+        <Tile label={t`Balance`} figure={<Usd usd={earnings.balance_usd} />}>
+          {earnings.balance_usd < 0 && <span className={styles.hint}>{t`Later earnings pay it first`}</span>}
         </Tile>
-        <Tile label="Payable" figure={<Usd usd={earnings.payable_usd} />} />
-        <Tile label="Held" figure={<Usd usd={earnings.held_usd} />}>
-          {heldUntil !== null && <span className={styles.hint}>until {utcDayText(heldUntil)}</span>}
+        <Tile label={t`Payable`} figure={<Usd usd={earnings.payable_usd} />} />
+        <Tile label={t`Held`} figure={<Usd usd={earnings.held_usd} />}>
+          {heldUntil !== null && (
+            <span className={styles.hint}>
+              <Trans>until {utcDayText(heldUntil)}</Trans>
+            </span>
+          )}
         </Tile>
         {promotion.share_usd > 0 && (
-          <Tile label="From promotion credit" figure={<Usd usd={promotion.share_usd} />}>
+          <Tile label={t`From promotion credit`} figure={<Usd usd={promotion.share_usd} />}>
             <span className={styles.hint}>
-              at most {chargeText(promotion.day_budget_usd)} USD a day is paid
-              {promotion.held_until !== null && `, by ${utcDayText(promotion.held_until)}`}
+              <Trans>
+                at most {chargeText(promotion.day_budget_usd)} USD a day is paid
+                {promotion.held_until !== null && t`, by ${utcDayText(promotion.held_until)}`}
+              </Trans>
             </span>
           </Tile>
         )}
-        <Tile label="Earned on these days" figure={<Usd usd={earned} />} />
+        <Tile label={t`Earned on these days`} figure={<Usd usd={earned} />} />
       </Tiles>
     </>
   )
@@ -99,45 +112,50 @@ function Statement({ earnings, hosterId }: { earnings: EarningsShown; hosterId: 
   const { lines, from, until } = earnings
   return (
     <Panel
-      title="Statement"
+      title={t`Statement`}
       aside={
         <CsvExport
           path={`hosters/${hosterId}/earnings/export?from=${from}&until=${until}`}
           rows={lines.length}
-          what="the statement"
+          what={t`the statement`}
         />
       }
     >
       {lines.length === 0 ? (
-        <EmptyState text="Nothing was earned on these days. The first answered request appears here when you open the page again.">
-          <Link to="/h/$hosterId" params={{ hosterId }}>
-            See what is missing
-          </Link>
+        <EmptyState
+          text={t`Nothing was earned on these days. The first answered request appears here when you open the page again.`}
+        >
+          <Link to="/h/$hosterId" params={{ hosterId }}>{t`See what is missing`}</Link>
         </EmptyState>
       ) : (
         <DataTable
-          label="Statement"
+          label={t`Statement`}
           rows={lines.toReversed()}
           keyOf={({ day, model }) => `${day} ${model}`}
           columns={[
-            { title: 'Day (UTC)', cell: ({ day }) => utcDayText(day) },
-            { title: 'Model', place: 'name', cell: ({ model }) => model },
-            { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+            { title: t`Day (UTC)`, cell: ({ day }) => utcDayText(day) },
+            { title: t`Model`, place: 'name', cell: ({ model }) => model },
+            { title: t`Requests`, align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
             {
-              title: 'Tokens in / out',
+              title: t`Tokens in / out`,
               align: 'right',
               isLabelled: true,
               cell: each => `${countText(each.input_tokens)} / ${countText(each.output_tokens)}`,
             },
-            { title: 'Charged', align: 'right', isLabelled: true, cell: ({ gross_usd }) => <Amount usd={gross_usd} /> },
             {
-              title: 'Refunded',
+              title: t`Charged`,
+              align: 'right',
+              isLabelled: true,
+              cell: ({ gross_usd }) => <Amount usd={gross_usd} />,
+            },
+            {
+              title: t`Refunded`,
               align: 'right',
               isLabelled: true,
               cell: each => <Amount usd={each.refunded_share_usd} />,
             },
             {
-              title: 'Earned',
+              title: t`Earned`,
               align: 'right',
               place: 'figure',
               cell: each => <Amount usd={sumUsd([each.share_usd, -each.refunded_share_usd])} />,
@@ -150,26 +168,26 @@ function Statement({ earnings, hosterId }: { earnings: EarningsShown; hosterId: 
 }
 
 const movementTexts = {
-  payout: 'payout',
-  payout_returned: 'payout came back',
-  earnings_moved: 'moved to the balance of your customer',
-  clawback: 'taken back',
-  clawback_returned: 'given back',
-  promotion_excess: 'promotion credit beyond the budget',
-  opening_balance: 'opening balance',
+  payout: t`payout`,
+  payout_returned: t`payout came back`,
+  earnings_moved: t`moved to the balance of your customer`,
+  clawback: t`taken back`,
+  clawback_returned: t`given back`,
+  promotion_excess: t`promotion credit beyond the budget`,
+  opening_balance: t`opening balance`,
 } as const
 
 function Movements({ earnings }: { earnings: EarningsShown }) {
   return (
-    <Panel title="Other movements">
+    <Panel title={t`Other movements`}>
       <DataTable
-        label="Other movements"
+        label={t`Other movements`}
         rows={earnings.movements.toReversed()}
         keyOf={({ at, kind, amount_usd }) => `${at} ${kind} ${amount_usd}`}
         columns={[
-          { title: 'Time', cell: ({ at }) => <When at={at} /> },
-          { title: 'What', place: 'name', cell: ({ kind }) => movementTexts[kind] },
-          { title: 'Reason', cell: ({ reason }) => reason },
+          { title: t`Time`, cell: ({ at }) => <When at={at} /> },
+          { title: t`What`, place: 'name', cell: ({ kind }) => movementTexts[kind] },
+          { title: t`Reason`, cell: ({ reason }) => reason },
           { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => signedUsd(amount_usd) },
         ]}
       />
@@ -180,35 +198,35 @@ function Movements({ earnings }: { earnings: EarningsShown }) {
 function Payouts({ hosterId }: { hosterId: string }) {
   const payouts = useInfiniteQuery(hosterPayoutsQuery(hosterId))
   return (
-    <Panel title="Payouts">
+    <Panel title={t`Payouts`}>
       <Loaded query={payouts} height={80}>
         {({ pages }) => {
           const rows = pages.flatMap(({ data }) => data)
-          if (rows.length === 0) return <EmptyState text="Nothing was paid out yet." />
+          if (rows.length === 0) return <EmptyState text={t`Nothing was paid out yet.`} />
           return (
             <>
               <DataTable
-                label="Payouts"
+                label={t`Payouts`}
                 isPaged
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: 'Made', cell: ({ created_at }) => <When at={created_at} /> },
-                  { title: 'Reference', place: 'name', cell: ({ reference }) => <code>{reference}</code> },
-                  { title: 'To', cell: ({ driver, account }) => `${payoutWord(driver, 'bank')} ${account}` },
+                  { title: t`Made`, cell: ({ created_at }) => <When at={created_at} /> },
+                  { title: t`Reference`, place: 'name', cell: ({ reference }) => <code>{reference}</code> },
+                  { title: t`To`, cell: ({ driver, account }) => `${payoutWord(driver, 'bank')} ${account}` },
                   {
-                    title: 'State',
+                    title: t`State`,
                     cell: ({ state, failure }) => (
                       <>
-                        <State state={payoutMarks[state]}>{state}</State>
+                        <State state={payoutMarks[state]}>{codeText(state)}</State>
                         {failure !== null && ` ${failure}`}
                       </>
                     ),
                   },
                   {
-                    title: 'Ended',
+                    title: t`Ended`,
                     isLabelled: true,
-                    cell: ({ ended_at: at }) => (at === null ? 'not yet' : <When at={at} />),
+                    cell: ({ ended_at: at }) => (at === null ? t`not yet` : <When at={at} />),
                   },
                   { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => chargeText(amount_usd) },
                 ]}
@@ -218,9 +236,7 @@ function Payouts({ hosterId }: { hosterId: string }) {
                   variant="default"
                   loading={payouts.isFetchingNextPage}
                   onClick={() => void payouts.fetchNextPage()}
-                >
-                  Show older payouts
-                </Button>
+                >{t`Show older payouts`}</Button>
               )}
             </>
           )

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -20,35 +22,31 @@ export function HosterKeys({ hosterId }: { hosterId: string }) {
   const [revoked, setRevoked] = useState<HosterKey | null>(null)
   const revoke = useWrite<HosterKey>(({ id }) => ({ method: 'DELETE', path: `hosters/${hosterId}/keys/${id}` }), {
     areas: ['hoster-keys'],
-    done: (_, { name }) => `${name} is revoked. It stops working on all nodes within two seconds.`,
+    done: (_, { name }) => t`${name} is revoked. It stops working on all nodes within two seconds.`,
     onDone: () => setRevoked(null),
   })
   if (!seesKeys) {
     return (
-      <Panel title="Keys">
-        <EmptyState text="Only owners and developers see keys. Ask an owner of this hoster for that role." />
+      <Panel title={t`Keys`}>
+        <EmptyState text={t`Only owners and developers see keys. Ask an owner of this hoster for that role.`} />
       </Panel>
     )
   }
-  const make = (
-    <Button onClick={() => setMaking(true)} size="compact-sm">
-      Make a key
-    </Button>
-  )
+  const make = <Button onClick={() => setMaking(true)} size="compact-sm">{t`Make a key`}</Button>
   return (
-    <Panel title="Keys" aside={mayKeys && make}>
+    <Panel title={t`Keys`} aside={mayKeys && make}>
       <Loaded query={keys} height={120}>
         {({ data }) =>
           data.length === 0 ? (
-            <EmptyState text="There is no key yet. The agent needs one with the scope serve." />
+            <EmptyState text={t`There is no key yet. The agent needs one with the scope serve.`} />
           ) : (
             <DataTable
-              label="Keys"
+              label={t`Keys`}
               rows={data}
               keyOf={({ id }) => id}
               columns={[
                 {
-                  title: 'Key',
+                  title: t`Key`,
                   place: 'name',
                   cell: ({ name, hint }) => (
                     <>
@@ -56,12 +54,12 @@ export function HosterKeys({ hosterId }: { hosterId: string }) {
                     </>
                   ),
                 },
-                { title: 'Scopes', cell: ({ scopes }) => scopes.join(', ') },
-                { title: 'Made', isLabelled: true, cell: ({ created_at }) => <When at={created_at} /> },
+                { title: t`Scopes`, cell: ({ scopes }) => scopes.join(', ') },
+                { title: t`Made`, isLabelled: true, cell: ({ created_at }) => <When at={created_at} /> },
                 {
-                  title: 'Expires',
+                  title: t`Expires`,
                   isLabelled: true,
-                  cell: ({ expires_at: at }) => (at === null ? 'never' : <When at={at} form="distance" />),
+                  cell: ({ expires_at: at }) => (at === null ? t`never` : <When at={at} form="distance" />),
                 },
                 {
                   title: '',
@@ -70,7 +68,9 @@ export function HosterKeys({ hosterId }: { hosterId: string }) {
                   cell: key =>
                     mayKeys && (
                       <Button variant="default" size="compact-sm" onClick={() => setRevoked(key)}>
-                        Revoke<span className="visually-hidden"> {key.name}</span>
+                        <Trans>
+                          Revoke<span className="visually-hidden"> {key.name}</span>
+                        </Trans>
                       </Button>
                     ),
                 },
@@ -82,17 +82,14 @@ export function HosterKeys({ hosterId }: { hosterId: string }) {
       {isMaking && <NewHosterKey hosterId={hosterId} onClose={() => setMaking(false)} />}
       <ConfirmDialog
         isOpen={revoked !== null}
-        title={`Revoke ${revoked?.name}?`}
+        title={t`Revoke ${revoked?.name ?? ''}?`}
         name={revoked?.name ?? ''}
-        action="Revoke the key"
+        action={t`Revoke the key`}
         isBusy={revoke.isPending}
         onConfirm={() => revoke.mutate(revoked!)}
         onClose={() => setRevoked(null)}
       >
-        <p>
-          Agents and programs that use it are cut off within two seconds, and running requests of the agent end. A
-          revoked key never comes back.
-        </p>
+        <p>{t`Agents and programs that use it are cut off within two seconds, and running requests of the agent end. A revoked key never comes back.`}</p>
       </ConfirmDialog>
     </Panel>
   )

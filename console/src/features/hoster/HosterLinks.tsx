@@ -1,19 +1,21 @@
+import { t } from '@lingui/core/macro'
 import { Link } from '@tanstack/react-router'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { State } from '../../parts/State.tsx'
 import type { HosterMembership } from '../../shell/use-hoster.ts'
+import { codeText } from '../../texts/code-text.ts'
 import { hosterStates } from './hoster-state.ts'
 
 /** The hosters of the person. */
 export function HosterLinks({ hosters }: { hosters: readonly HosterMembership[] }) {
   return (
     <DataTable
-      label="Your hosters"
+      label={t`Your hosters`}
       rows={hosters}
       keyOf={({ id }) => id}
       columns={[
         {
-          title: 'Hoster',
+          title: t`Hoster`,
           place: 'name',
           cell: ({ id, name }) => (
             <Link to="/h/$hosterId" params={{ hosterId: id }}>
@@ -21,8 +23,8 @@ export function HosterLinks({ hosters }: { hosters: readonly HosterMembership[] 
             </Link>
           ),
         },
-        { title: 'State', cell: ({ state }) => <State state={hosterStates[state].mark}>{state}</State> },
-        { title: 'Your role', isLabelled: true, cell: ({ role }) => role },
+        { title: t`State`, cell: ({ state }) => <State state={hosterStates[state].mark}>{codeText(state)}</State> },
+        { title: t`Your role`, isLabelled: true, cell: ({ role }) => codeText(role) },
       ]}
     />
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -18,13 +19,14 @@ import { RoleSelect } from '../../parts/RoleSelect.tsx'
 import { When } from '../../parts/When.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
 import { useSession } from '../../shell/use-session.ts'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './hoster.module.css'
 
 const roles = [
-  { value: 'owner', label: 'Owner: everything' },
-  { value: 'developer', label: 'Developer: models, prices, keys' },
-  { value: 'billing', label: 'Billing: earnings' },
-  { value: 'viewer', label: 'Viewer: reads' },
+  { value: 'owner', label: t`Owner: everything` },
+  { value: 'developer', label: t`Developer: models, prices, keys` },
+  { value: 'billing', label: t`Billing: earnings` },
+  { value: 'viewer', label: t`Viewer: reads` },
 ]
 
 /** The members of a hoster, what it is, and how it leaves. */
@@ -33,7 +35,7 @@ export function HosterSettings() {
   const { mayManage, mayPeople } = useHosterRights()
   const hoster = useQuery(hosterQuery(hosterId))
   return (
-    <Page title="Settings">
+    <Page title={t`Settings`}>
       <People hosterId={hosterId} />
       {mayPeople && (
         <Invitations
@@ -43,19 +45,19 @@ export function HosterSettings() {
           roles={roles}
         />
       )}
-      <Panel title="Hoster">
+      <Panel title={t`Hoster`}>
         <Loaded query={hoster} height={160}>
           {data => (
             <div className={styles.wide}>
               <Facts
                 facts={{
-                  Name: data.name,
-                  'Share of each charge': shareText(data.share),
-                  Since: <When at={data.created_at} />,
-                  'First active': data.active_since === null ? 'not yet' : <When at={data.active_since} />,
-                  Id: (
+                  [t`Name`]: data.name,
+                  [t`Share of each charge`]: shareText(data.share),
+                  [t`Since`]: <When at={data.created_at} />,
+                  [t`First active`]: data.active_since === null ? t`not yet` : <When at={data.active_since} />,
+                  [t`Id`]: (
                     <>
-                      <code>{data.id}</code> <CopyButton text={data.id} what="the id of the hoster" />
+                      <code>{data.id}</code> <CopyButton text={data.id} what={t`the id of the hoster`} />
                     </>
                   ),
                 }}
@@ -67,18 +69,18 @@ export function HosterSettings() {
           )}
         </Loaded>
       </Panel>
-      <Panel title="History">
+      <Panel title={t`History`}>
         <Loaded query={hoster} height={120}>
           {({ state_changes: changes }) => (
             <DataTable
-              label="History"
+              label={t`History`}
               rows={changes}
               keyOf={({ at, to }) => `${at} ${to}`}
               columns={[
-                { title: 'Time', cell: ({ at }) => <When at={at} /> },
-                { title: 'State', place: 'name', cell: ({ to }) => to },
-                { title: 'Reason', cell: ({ reason }) => reason },
-                { title: 'By', isLabelled: true, cell: ({ by }) => (by === 'system' ? 'the gateway' : by) },
+                { title: t`Time`, cell: ({ at }) => <When at={at} /> },
+                { title: t`State`, place: 'name', cell: ({ to }) => codeText(to) },
+                { title: t`Reason`, cell: ({ reason }) => reason },
+                { title: t`By`, isLabelled: true, cell: ({ by }) => (by === 'system' ? t`the gateway` : codeText(by)) },
               ]}
             />
           )}
@@ -92,27 +94,22 @@ function Retire({ hosterId, name }: { hosterId: string; name: string }) {
   const [isAsking, setAsking] = useState(false)
   const retire = useWrite(() => ({ method: 'POST', path: `hosters/${hosterId}/state`, body: { state: 'retired' } }), {
     areas: ['hoster', 'hosters', 'hoster-keys'],
-    done: `${name} has left.`,
+    done: t`${name} has left.`,
     onDone: () => setAsking(false),
   })
   return (
     <div className={styles.buttons}>
-      <Button variant="default" onClick={() => setAsking(true)}>
-        Leave for good
-      </Button>
+      <Button variant="default" onClick={() => setAsking(true)}>{t`Leave for good`}</Button>
       <ConfirmDialog
         isOpen={isAsking}
-        title={`Retire ${name}?`}
+        title={t`Retire ${name}?`}
         name={name}
-        action="Leave for good"
+        action={t`Leave for good`}
         isBusy={retire.isPending}
         onConfirm={() => retire.mutate()}
         onClose={() => setAsking(false)}
       >
-        <p>
-          It gets no further requests, its keys end, and it never comes back. What it has earned is still paid. A new
-          hoster begins without trust.
-        </p>
+        <p>{t`It gets no further requests, its keys end, and it never comes back. What it has earned is still paid. A new hoster begins without trust.`}</p>
       </ConfirmDialog>
     </div>
   )
@@ -127,32 +124,32 @@ function People({ hosterId }: { hosterId: string }) {
     body => ({ method: 'POST', path: `hosters/${hosterId}/people`, body }),
     {
       areas: ['hoster-people', 'hosters'],
-      done: (_, { email, role }) => (role === null ? `${email} is no member any more.` : 'The role is changed.'),
+      done: (_, { email, role }) => (role === null ? t`${email} is no member any more.` : t`The role is changed.`),
       onDone: () => setRemoved(null),
     },
   )
   if (!seesPeople) {
     return (
-      <Panel title="People">
-        <EmptyState text="Only owners of this hoster see its members." />
+      <Panel title={t`People`}>
+        <EmptyState text={t`Only owners of this hoster see its members.`} />
       </Panel>
     )
   }
   return (
-    <Panel title="People">
+    <Panel title={t`People`}>
       <Loaded query={people} height={120}>
         {({ data }) =>
           data.length === 0 ? (
-            <EmptyState text="Nobody can sign in for this hoster." />
+            <EmptyState text={t`Nobody can sign in for this hoster.`} />
           ) : (
             <DataTable
-              label="People"
+              label={t`People`}
               rows={data}
               keyOf={({ id }) => id}
               columns={[
                 personColumn,
                 {
-                  title: 'Role',
+                  title: t`Role`,
                   cell: ({ email, role }) =>
                     mayPeople ? (
                       <RoleSelect
@@ -165,14 +162,14 @@ function People({ hosterId }: { hosterId: string }) {
                       role
                     ),
                 },
-                { title: 'Joined', isLabelled: true, cell: ({ joined_at }) => <When at={joined_at} /> },
+                { title: t`Joined`, isLabelled: true, cell: ({ joined_at }) => <When at={joined_at} /> },
                 {
                   title: '',
                   align: 'right',
                   cell: member =>
                     mayPeople && (
                       <Button variant="default" size="compact-sm" onClick={() => setRemoved(member)}>
-                        {member.id === ownId ? 'Leave' : 'Remove'}
+                        {member.id === ownId ? t`Leave` : t`Remove`}
                         <span className="visually-hidden"> {member.email}</span>
                       </Button>
                     ),
@@ -185,22 +182,16 @@ function People({ hosterId }: { hosterId: string }) {
       {removed !== null && (
         <ConfirmDialog
           isOpen
-          title={removed.id === ownId ? 'Leave this hoster?' : `Remove ${removed.email}?`}
-          action={removed.id === ownId ? 'Leave' : 'Remove'}
+          title={removed.id === ownId ? t`Leave this hoster?` : t`Remove ${removed.email}?`}
+          action={removed.id === ownId ? t`Leave` : t`Remove`}
           isBusy={change.isPending}
           onConfirm={() => change.mutate({ email: removed.email, role: null })}
           onClose={() => setRemoved(null)}
         >
           {removed.id === ownId ? (
-            <p>
-              You see nothing of this hoster any more. The keys that you made end within two seconds: make another one
-              for an agent that uses one.
-            </p>
+            <p>{t`You see nothing of this hoster any more. The keys that you made end within two seconds: make another one for an agent that uses one.`}</p>
           ) : (
-            <p>
-              The person sees nothing of this hoster any more. The keys that the person made end within two seconds:
-              make another one for an agent that uses one.
-            </p>
+            <p>{t`The person sees nothing of this hoster any more. The keys that the person made end within two seconds: make another one for an agent that uses one.`}</p>
           )}
         </ConfirmDialog>
       )}

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Textarea } from '@mantine/core'
 import { useState } from 'react'
 import type { Manifest, StoredManifest } from '#api/hoster-manifest.ts'
@@ -23,16 +24,16 @@ export function ManifestDialog({
     body => ({ method: 'PUT', path: manifestPath(hosterId, version), body }),
     {
       areas: ['hoster'],
-      done: ({ version }) => `Version ${version} of the manifest is saved.`,
+      done: ({ version }) => t`Version ${version} of the manifest is saved.`,
       onDone: onClose,
       showsError: true,
     },
   )
   return (
     <FormDialog
-      title="The manifest"
+      title={t`The manifest`}
       size="lg"
-      action="Save"
+      action={t`Save`}
       sending={{ isPending: save.isPending, error: broken ?? save.error }}
       onSubmit={() => {
         setBroken(null)
@@ -40,7 +41,7 @@ export function ManifestDialog({
         try {
           body = JSON.parse(text)
         } catch (error) {
-          setBroken(new Error(`This is not JSON: ${(error as Error).message}`))
+          setBroken(new Error(t`This is not JSON: ${(error as Error).message}`))
           return
         }
         save.mutate(body)
@@ -48,8 +49,8 @@ export function ManifestDialog({
       onClose={onClose}
     >
       <Textarea
-        label="Manifest"
-        description="In the form of docs/hosters.md. Prices are USD per token, as text. A model that is left out is no longer offered."
+        label={t`Manifest`}
+        description={t`In the form of docs/hosters.md. Prices are USD per token, as text. A model that is left out is no longer offered.`}
         minRows={12}
         maxRows={24}
         spellCheck={false}

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { useState } from 'react'
 import type { HosterOffers } from '#api/hoster-console.ts'
 import type { Manifest, ManifestModel, StoredManifest } from '#api/hoster-manifest.ts'
@@ -45,18 +47,18 @@ export function ModelDialog({
       areas: ['hoster'],
       done: ({ scheduled, probing }) =>
         scheduled.some(({ model }) => model === id)
-          ? `The price rises after the notice of ${rules.notice_hours} hours.`
+          ? t`The price rises after the notice of ${rules.notice_hours} hours.`
           : probing.includes(id)
-            ? `${id} is saved. It is offered when it has passed its probes.`
-            : `${id} is saved.`,
+            ? t`${id} is saved. It is offered when it has passed its probes.`
+            : t`${id} is saved.`,
       onDone: onClose,
       showsError: true,
     },
   )
   return (
     <FormDialog
-      title={edited === null ? 'Add a model' : `Change ${edited.id}`}
-      action="Save"
+      title={edited === null ? t`Add a model` : t`Change ${edited.id}`}
+      action={t`Save`}
       sending={save}
       onSubmit={() => save.mutate()}
       onClose={onClose}
@@ -71,8 +73,10 @@ export function ModelDialog({
         <TermsFields input={terms} onChange={setTerms} problemOf={field => fieldProblem(save.error, field)} />
       )}
       <p className={styles.hint}>
-        A new price applies to later requests, at most once in {rules.change_minutes} minutes. A rise of more than{' '}
-        {rules.rise_percent} % waits {rules.notice_hours} hours.
+        <Trans>
+          A new price applies to later requests, at most once in {rules.change_minutes} minutes. A rise of more than{' '}
+          {rules.rise_percent} % waits {rules.notice_hours} hours.
+        </Trans>
       </p>
     </FormDialog>
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Checkbox, Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { ManifestModel } from '#api/hoster-manifest.ts'
@@ -18,19 +19,19 @@ const quantizationNames: Readonly<Record<NonNullable<ManifestModel['quantization
   fp16: 'fp16',
   bf16: 'bf16',
   fp32: 'fp32',
-  unknown: 'unknown',
+  unknown: t`unknown`,
 }
 
 const featureNames: Readonly<Record<Feature, string>> = {
-  tools: 'Tools',
-  json_schema: 'Answers in a JSON schema',
-  images: 'Images in prompts',
-  audio: 'Audio in prompts',
-  chat: 'Chat',
-  completions: 'Text completions',
-  embeddings: 'Embeddings',
-  dimensions: 'Embeddings of a chosen length',
-  rerank: 'Rerank',
+  tools: t`Tools`,
+  json_schema: t`Answers in a JSON schema`,
+  images: t`Images in prompts`,
+  audio: t`Audio in prompts`,
+  chat: t`Chat`,
+  completions: t`Text completions`,
+  embeddings: t`Embeddings`,
+  dimensions: t`Embeddings of a chosen length`,
+  rerank: t`Rerank`,
 }
 
 /** The fields of a model. @param props.problemOf whether the gateway refused a field of the manifest's model */
@@ -54,7 +55,7 @@ export function ModelFields({
   })
   const price = (name: Field, param: string) => ({
     ...field(name, `pricing.${param}`),
-    description: 'USD per million tokens',
+    description: t`USD per million tokens`,
     onText: (typed: string) => onChange({ ...input, [name]: typed }),
   })
   const isChat = !otherTasks.some(task => input.features.includes(task))
@@ -67,60 +68,60 @@ export function ModelFields({
     <>
       {isNew && (
         <TextInput
-          label="Model"
-          description="The id that customers request."
+          label={t`Model`}
+          description={t`The id that customers request.`}
           required
           {...text('id', 'id')}
           data-autofocus
         />
       )}
       <div className={styles.pair}>
-        <AmountField label="Input" required {...price('input', 'prompt')} />
-        <AmountField label="Output" required {...price('output', 'completion')} />
+        <AmountField label={t`Input`} required {...price('input', 'prompt')} />
+        <AmountField label={t`Output`} required {...price('output', 'completion')} />
       </div>
       <div className={styles.pair}>
         <TextInput
-          label="Context"
-          description="Tokens in and out"
+          label={t`Context`}
+          description={t`Tokens in and out`}
           inputMode="numeric"
           required
           {...text('context', 'context_length')}
         />
         <TextInput
-          label="Longest output"
-          description="Tokens"
+          label={t`Longest output`}
+          description={t`Tokens`}
           inputMode="numeric"
           required
           {...text('maxOutput', 'max_output_length')}
         />
       </div>
       <TextInput
-        label="Id at your server"
-        description="Empty if it is the same."
+        label={t`Id at your server`}
+        description={t`Empty if it is the same.`}
         placeholder={input.id}
         {...text('upstream', 'upstream_model')}
       />
       <details open={isMoreOpen || undefined}>
-        <summary>More: cached input, features, quantization</summary>
+        <summary>{t`More: cached input, features, quantization`}</summary>
         <div className={styles.more}>
           <div className={styles.pair}>
             <AmountField
-              label="Input read from a cache"
-              placeholder="as input"
+              label={t`Input read from a cache`}
+              placeholder={t`as input`}
               {...price('cacheRead', 'input_cache_read')}
             />
             <AmountField
-              label="Input written to a cache"
-              placeholder="as input"
+              label={t`Input written to a cache`}
+              placeholder={t`as input`}
               {...price('cacheWrite', 'input_cache_write')}
             />
           </div>
           <Checkbox.Group
-            label="What it can do"
+            label={t`What it can do`}
             description={
               isChat
-                ? 'It answers chats. Add what else it supports.'
-                : 'Only what is named here. Add chat if it answers chats too.'
+                ? t`It answers chats. Add what else it supports.`
+                : t`Only what is named here. Add chat if it answers chats too.`
             }
             value={[...input.features]}
             onChange={chosen => onChange({ ...input, features: chosen })}
@@ -134,20 +135,20 @@ export function ModelFields({
           </Checkbox.Group>
           <div className={styles.pair}>
             <Select
-              label="Quantization"
-              description="How the weights are stored"
-              placeholder="not stated"
+              label={t`Quantization`}
+              description={t`How the weights are stored`}
+              placeholder={t`not stated`}
               clearable
               data={Object.entries(quantizationNames).map(([value, label]) => ({ value, label }))}
               value={input.quantization === '' ? null : input.quantization}
               error={problemOf('quantization')}
               onChange={chosen => onChange({ ...input, quantization: chosen ?? '' })}
             />
-            <TextInput label="Name" description="For people" placeholder={input.id} {...text('name', 'name')} />
+            <TextInput label={t`Name`} description={t`For people`} placeholder={input.id} {...text('name', 'name')} />
           </div>
           <TextInput
-            label="Requests at once"
-            description="That your server takes for this model. Empty: the gateway finds out."
+            label={t`Requests at once`}
+            description={t`That your server takes for this model. Empty: the gateway finds out.`}
             inputMode="numeric"
             {...text('concurrent', 'max_concurrent')}
           />

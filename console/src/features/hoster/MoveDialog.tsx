@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useState } from 'react'
 import type { Earnings } from '#api/earnings.ts'
@@ -36,17 +38,17 @@ export function MoveDialog({
     }),
     {
       areas: ['earnings', 'credits'],
-      done: ({ moved_usd }) => `${chargeText(moved_usd)} USD are credit of ${customer} now.`,
+      done: ({ moved_usd }) => t`${chargeText(moved_usd)} USD are credit of ${customer} now.`,
       onDone: onClose,
       showsError: true,
     },
   )
   return (
     <FormDialog
-      title="Spend earnings here"
-      action={isSure ? 'Move it' : 'Next'}
+      title={t`Spend earnings here`}
+      action={isSure ? t`Move it` : t`Next`}
       sending={move}
-      {...(isSure && { back: { label: 'Back', onClick: () => setSure(false) } })}
+      {...(isSure && { back: { label: t`Back`, onClick: () => setSure(false) } })}
       onSubmit={() => {
         if (isSure) move.mutate()
         else setSure(true)
@@ -55,24 +57,28 @@ export function MoveDialog({
     >
       {isSure ? (
         <p>
-          <b>{readAmount(amount)} USD</b> leave the hoster and become credit of <b>{customer}</b>. Credit cannot be paid
-          out again.
+          <Trans>
+            <b>{readAmount(amount)} USD</b> leave the hoster and become credit of <b>{customer}</b>. Credit cannot be
+            paid out again.
+          </Trans>
         </p>
       ) : (
         <>
           <AmountField
-            label="Amount, USD"
-            description={`Up to ${exactUsd(earnings.balance_usd)}, including held earnings.`}
+            label={t`Amount, USD`}
+            description={t`Up to ${exactUsd(earnings.balance_usd)}, including held earnings.`}
             required
             value={amount}
             onText={setAmount}
             data-autofocus
           />
           <p className={styles.hint}>
-            To {customer}.{' '}
-            <Button variant="subtle" size="compact-sm" onClick={onOther}>
-              Another customer
-            </Button>
+            <Trans>
+              To {customer}.{' '}
+              <Button variant="subtle" size="compact-sm" onClick={onOther}>
+                Another customer
+              </Button>
+            </Trans>
           </p>
         </>
       )}

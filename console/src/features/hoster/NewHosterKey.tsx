@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Checkbox, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
@@ -6,13 +7,13 @@ import { SecretDialog } from '../../parts/SecretDialog.tsx'
 import styles from './hoster.module.css'
 
 const scopes = [
-  { value: 'serve', label: 'serve', description: 'Connects the agent.' },
+  { value: 'serve', label: t`serve`, description: t`Connects the agent.` },
   {
     value: 'manage',
-    label: 'manage',
-    description: 'Changes models, prices, keys and the state, and reads everything.',
+    label: t`manage`,
+    description: t`Changes models, prices, keys and the state, and reads everything.`,
   },
-  { value: 'read', label: 'read', description: 'Reads everything that belongs to the hoster.' },
+  { value: 'read', label: t`read`, description: t`Reads everything that belongs to the hoster.` },
 ]
 
 /** Makes a key of a hoster, and shows it once. */
@@ -25,25 +26,25 @@ export function NewHosterKey({ hosterId, onClose }: { hosterId: string; onClose:
     { areas: ['hoster-keys'], onDone: ({ key }) => setSecret(key), showsError: true },
   )
   if (secret !== null) {
-    return <SecretDialog title={`The key ${name}`} secret={secret} onClose={onClose} />
+    return <SecretDialog title={t`The key ${name}`} secret={secret} onClose={onClose} />
   }
   return (
     <FormDialog
-      title="Make a key"
-      action="Make the key"
+      title={t`Make a key`}
+      action={t`Make the key`}
       sending={make}
       onSubmit={() => make.mutate()}
       onClose={onClose}
     >
       <TextInput
-        label="Name"
+        label={t`Name`}
         required
         maxLength={200}
         value={name}
         onChange={event => setName(event.currentTarget.value)}
         data-autofocus
       />
-      <Checkbox.Group label="Scopes" value={chosen} onChange={setChosen}>
+      <Checkbox.Group label={t`Scopes`} value={chosen} onChange={setChosen}>
         <div className={styles.wide} style={{ paddingTop: 8 }}>
           {scopes.map(scope => (
             <Checkbox key={scope.value} {...scope} />

@@ -1,6 +1,8 @@
+import { plural, t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import type { HosterOffers, OfferCandidate } from '#api/hoster-console.ts'
-import { countText, plural, shareText } from '../../format/number-text.ts'
+import { countText, shareText } from '../../format/number-text.ts'
 import { chargeText, exactUsd, roundUsd } from '../../format/usd-text.ts'
 import { type Column, DataTable } from '../../parts/DataTable.tsx'
 import { Facts } from '../../parts/Facts.tsx'
@@ -34,12 +36,12 @@ export function OfferPanel({
         <div className={styles.buttons}>
           {onEdit && (
             <Button size="compact-sm" variant="default" onClick={onEdit}>
-              Change{context}
+              <Trans>Change{context}</Trans>
             </Button>
           )}
           {onRemove && (
             <Button size="compact-sm" variant="default" onClick={onRemove}>
-              Remove{context}
+              <Trans>Remove{context}</Trans>
             </Button>
           )}
         </div>
@@ -47,23 +49,27 @@ export function OfferPanel({
     >
       <div className={styles.offer}>
         <p>
-          <b>{priceText(offer)}</b> USD per million tokens of input and output
+          <Trans>
+            <b>{priceText(offer)}</b> USD per million tokens of input and output
+          </Trans>
         </p>
         <Facts
           facts={{
-            'Cached input': cacheText(offer),
-            Context: `${countText(offer.context_length)} tokens, of them ${countText(offer.max_output_length)} of output at most`,
-            'Can do': offer.supported_features.join(', '),
-            Quantization: quantization ?? 'not stated',
+            [t`Cached input`]: cacheText(offer),
+            [t`Context`]: t`${countText(offer.context_length)} tokens, of them ${countText(offer.max_output_length)} of output at most`,
+            [t`Can do`]: offer.supported_features.join(', '),
+            [t`Quantization`]: quantization ?? t`not stated`,
           }}
         />
         {scheduled !== null && (
           <p>
-            <State state="warn">rises</State> to <b>{priceText(scheduled)}</b> on <When at={scheduled.applies_at} />
+            <Trans>
+              <State state="warn">rises</State> to <b>{priceText(scheduled)}</b> on <When at={scheduled.applies_at} />
+            </Trans>
           </p>
         )}
         <div>
-          <h3 className={styles.stepTitle}>At this price you would have won</h3>
+          <h3 className={styles.stepTitle}>{t`At this price you would have won`}</h3>
           <p className={styles.hint}>{basisText(market)}</p>
         </div>
         {market.others.length > 0 && <Candidates offer={offer} />}
@@ -77,10 +83,10 @@ export function OfferPanel({
 /** Without a price of its own, cached input costs what input costs. */
 function cacheText({ cache_read_usd_per_million: read, cache_write_usd_per_million: write }: Offer): string | null {
   const parts = [
-    ...(read === null ? [] : [`${exactUsd(read)} read`]),
-    ...(write === null ? [] : [`${exactUsd(write)} written`]),
+    ...(read === null ? [] : [t`${exactUsd(read)} read`]),
+    ...(write === null ? [] : [t`${exactUsd(write)} written`]),
   ]
-  return parts.length === 0 ? null : `${parts.join(', ')} (USD per million tokens)`
+  return parts.length === 0 ? null : t`${parts.join(', ')} (USD per million tokens)`
 }
 
 function basisText({
@@ -91,48 +97,49 @@ function basisText({
   is_assumed,
   others,
 }: Offer['market']) {
-  const typical = `${countText(input)} tokens in and ${countText(output)} out`
+  const typical = t`${countText(input)} tokens in and ${countText(output)} out`
   const basis = is_assumed
-    ? `Nobody has asked for this model in ${days} days, so a request of ${typical} is assumed.`
-    : `In the last ${days} days, ${plural(requests, 'request')} for this model were answered here, on average with ${typical}.`
+    ? t`Nobody has asked for this model in ${days} days, so a request of ${typical} is assumed.`
+    : t`In the last ${days} days, ${plural(requests, { one: '# request', other: '# requests' })} for this model were answered here, on average with ${typical}.`
   const against =
     others.length === 0
-      ? 'No other server offers it now, so every request comes to you.'
-      : `The estimate ranks each price among those of ${plural(others.length, 'other server')} as they are now, as if all were equally fast.`
+      ? t`No other server offers it now, so every request comes to you.`
+      : t`The estimate ranks each price among those of ${plural(others.length, { one: '# other server', other: '# other servers' })} as they are now, as if all were equally fast.`
   return `${basis} ${against}`
 }
 
 function Candidates({ offer: { model, candidates, market } }: { offer: Offer }) {
   return (
     <DataTable
-      label={`What other prices of ${model} would do`}
+      label={t`What other prices of ${model} would do`}
       rows={candidates}
       keyOf={({ percent }) => String(percent)}
       columns={[
         {
-          title: 'Price',
+          title: t`Price`,
           place: 'name',
           cell: each => (
             <span className={each.percent === 100 ? styles.now : undefined}>
-              {priceText(each)} {each.percent === 100 ? '(now)' : `(${changeText(each)})`}
+              {priceText(each)} {each.percent === 100 ? t`(now)` : `(${changeText(each)})`}
             </span>
           ),
         },
         {
-          title: 'By price',
+          title: t`By price`,
           isLabelled: true,
-          cell: each => (each.wins_cheapest ? 'cheapest' : each.price_rank === 1 ? 'tied' : `place ${each.price_rank}`),
+          cell: each =>
+            each.wins_cheapest ? t`cheapest` : each.price_rank === 1 ? t`tied` : t`place ${each.price_rank}`,
         },
         {
-          title: 'First choice, balanced',
+          title: t`First choice, balanced`,
           align: 'right',
           isLabelled: true,
           cell: each => shareText(each.balanced_share),
         },
         ...(market.is_assumed ? [] : demandColumns(market.days)),
         {
-          title: 'Applies',
-          cell: each => (each.percent === 100 ? '' : each.needs_notice ? 'after the notice' : 'at once'),
+          title: t`Applies`,
+          cell: each => (each.percent === 100 ? '' : each.needs_notice ? t`after the notice` : t`at once`),
         },
       ]}
     />
@@ -142,9 +149,9 @@ function Candidates({ offer: { model, candidates, market } }: { offer: Offer }) 
 /** Without demand, there is nothing to multiply the share with. */
 function demandColumns(days: number): Column<OfferCandidate>[] {
   return [
-    { title: 'Requests', align: 'right', isLabelled: true, cell: each => countText(each.requests) },
+    { title: t`Requests`, align: 'right', isLabelled: true, cell: each => countText(each.requests) },
     {
-      title: `You earn, ${days} days`,
+      title: t`You earn, ${days} days`,
       align: 'right',
       place: 'figure',
       cell: each => <span className={styles.number}>{roundUsd(each.earned_usd)}</span>,
@@ -159,20 +166,20 @@ function changeText({ percent }: OfferCandidate): string {
 function Others({ market }: { market: Offer['market'] }) {
   return (
     <details>
-      <summary>Servers that compete now</summary>
+      <summary>{t`Servers that compete now`}</summary>
       <DataTable
-        label="Servers that compete"
+        label={t`Servers that compete`}
         rows={market.others}
         keyOf={({ name }) => name}
         columns={[
           {
-            title: 'Server',
+            title: t`Server`,
             place: 'name',
             cell: ({ name, provider }) => <Provider kind={provider} label={name} />,
           },
-          { title: 'Trust', align: 'right', isLabelled: true, cell: ({ trust }) => trust.toFixed(2) },
+          { title: t`Trust`, align: 'right', isLabelled: true, cell: ({ trust }) => trust.toFixed(2) },
           {
-            title: 'Typical request, USD',
+            title: t`Typical request, USD`,
             align: 'right',
             place: 'figure',
             cell: ({ request_usd }) => chargeText(request_usd),
@@ -186,20 +193,20 @@ function Others({ market }: { market: Offer['market'] }) {
 function Versions({ versions, model }: { versions: Offer['versions']; model: string }) {
   return (
     <details>
-      <summary>Earlier prices</summary>
+      <summary>{t`Earlier prices`}</summary>
       <DataTable
-        label={`Versions of the price of ${model}`}
+        label={t`Versions of the price of ${model}`}
         rows={versions}
         keyOf={({ version }) => String(version)}
         columns={[
-          { title: 'Version', place: 'name', cell: ({ version }) => version },
-          { title: 'From', isLabelled: true, cell: ({ valid_from }) => <When at={valid_from} /> },
+          { title: t`Version`, place: 'name', cell: ({ version }) => version },
+          { title: t`From`, isLabelled: true, cell: ({ valid_from }) => <When at={valid_from} /> },
           {
-            title: 'Until',
+            title: t`Until`,
             isLabelled: true,
-            cell: ({ valid_until: at }) => (at === null ? 'now' : <When at={at} />),
+            cell: ({ valid_until: at }) => (at === null ? t`now` : <When at={at} />),
           },
-          { title: 'Input / output', align: 'right', place: 'figure', cell: priceText },
+          { title: t`Input / output`, align: 'right', place: 'figure', cell: priceText },
         ]}
       />
     </details>

@@ -1,8 +1,11 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
 import type { HosterOffers } from '#api/hoster-console.ts'
 import type { Manifest, ManifestModel, StoredManifest } from '#api/hoster-manifest.ts'
+import { fromGateway } from '../../api/gateway-link.ts'
 import { offersQuery } from '../../api/hoster-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
@@ -14,11 +17,14 @@ import { Panel } from '../../parts/Panel.tsx'
 import { When } from '../../parts/When.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
 import styles from './hoster.module.css'
-import { ManifestDialog } from './ManifestDialog.tsx'
 import { ModelDialog } from './ModelDialog.tsx'
 import { manifestPath, manifestToEdit, perMillionText, withoutModel } from './manifest-edits.ts'
 import { OfferPanel } from './OfferPanel.tsx'
 import { TermsDialog } from './TermsDialog.tsx'
+
+const ManifestDialog = lazy(
+  fromGateway(async () => ({ default: (await import('./ManifestDialog.tsx')).ManifestDialog })),
+)
 
 type Dialog = (
   | { kind: 'model'; edited: ManifestModel | null }
@@ -39,7 +45,7 @@ export function Offers() {
   const hosterId = useHosterId()
   const offers = useQuery(offersQuery(hosterId))
   return (
-    <Page title="Offers">
+    <Page title={t`Offers`}>
       <Loaded query={offers} height={480}>
         {found => <Body hosterId={hosterId} offers={found} />}
       </Loaded>
@@ -62,48 +68,55 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
       path: manifestPath(hosterId, version),
       body: withoutModel(manifest, id),
     }),
-    { areas: ['hoster'], done: (_, { id }) => `${id} is no longer offered.`, onDone: close },
+    { areas: ['hoster'], done: (_, { id }) => t`${id} is no longer offered.`, onDone: close },
   )
   const waiting = manifest.models.filter(({ id }) => !offers.data.some(({ model }) => model === id))
   const modelOf = (id: string) => manifest.models.find(each => each.id === id) ?? null
   return (
     <>
       <Panel
-        title="Manifest"
+        title={t`Manifest`}
         aside={
           mayManage && (
             <div className={styles.buttons}>
-              <Button size="compact-sm" onClick={() => setDialog({ kind: 'model', edited: null, ...read })}>
-                Add a model
-              </Button>
+              <Button
+                size="compact-sm"
+                onClick={() => setDialog({ kind: 'model', edited: null, ...read })}
+              >{t`Add a model`}</Button>
               {manifest.models.length > 0 && (
-                <Button size="compact-sm" variant="default" onClick={() => setDialog({ kind: 'terms', ...read })}>
-                  Region and data policy
-                </Button>
+                <Button
+                  size="compact-sm"
+                  variant="default"
+                  onClick={() => setDialog({ kind: 'terms', ...read })}
+                >{t`Region and data policy`}</Button>
               )}
-              <Button size="compact-sm" variant="default" onClick={() => setDialog({ kind: 'manifest', ...read })}>
-                Edit as JSON
-              </Button>
+              <Button
+                size="compact-sm"
+                variant="default"
+                onClick={() => setDialog({ kind: 'manifest', ...read })}
+              >{t`Edit as JSON`}</Button>
             </div>
           )
         }
       >
         {stored === null && offers.data.length === 0 ? (
-          <EmptyState text="There is no model yet. Add the first one with its prices: nothing is offered before the operator approves." />
+          <EmptyState
+            text={t`There is no model yet. Add the first one with its prices: nothing is offered before the operator approves.`}
+          />
         ) : (
           <Facts
             facts={{
-              Version:
+              [t`Version`]:
                 stored === null ? (
-                  'none: the operator set these models'
+                  t`none: the operator set these models`
                 ) : (
                   <>
-                    {stored.version}, {stored.source === 'sent' ? 'sent' : 'read from the server'}{' '}
+                    {stored.version}, {stored.source === 'sent' ? t`sent` : t`read from the server`}{' '}
                     <When at={stored.created_at} form="distance" />
                   </>
                 ),
-              Region: manifest.region ?? 'not stated',
-              'Data policy': policyText(manifest.data_policy ?? null),
+              [t`Region`]: manifest.region ?? t`not stated`,
+              [t`Data policy`]: policyText(manifest.data_policy ?? null),
             }}
           />
         )}
@@ -111,8 +124,10 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
       {waiting.map(({ id, pricing }) => (
         <Panel key={id} title={id}>
           <p>
-            Not offered yet: {perMillionText(pricing.prompt)} USD per million tokens of input,{' '}
-            {perMillionText(pricing.completion)} of output.
+            <Trans>
+              Not offered yet: {perMillionText(pricing.prompt)} USD per million tokens of input,{' '}
+              {perMillionText(pricing.completion)} of output.
+            </Trans>
           </p>
         </Panel>
       ))}
@@ -143,25 +158,27 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
         <TermsDialog hosterId={hosterId} manifest={dialog.manifest} version={dialog.version} onClose={close} />
       )}
       {dialog?.kind === 'manifest' && (
-        <ManifestDialog hosterId={hosterId} manifest={dialog.manifest} version={dialog.version} onClose={close} />
+        <Suspense>
+          <ManifestDialog hosterId={hosterId} manifest={dialog.manifest} version={dialog.version} onClose={close} />
+        </Suspense>
       )}
       <ConfirmDialog
         isOpen={dialog?.kind === 'remove'}
-        title={`Stop offering ${dialog?.kind === 'remove' ? dialog.id : ''}?`}
-        action="Stop offering it"
+        title={t`Stop offering ${dialog?.kind === 'remove' ? dialog.id : ''}?`}
+        action={t`Stop offering it`}
         isBusy={remove.isPending}
         onConfirm={() => dialog?.kind === 'remove' && remove.mutate(dialog)}
         onClose={close}
       >
-        <p>New requests go to other servers at once. Running requests end as usual.</p>
+        <p>{t`New requests go to other servers at once. Running requests end as usual.`}</p>
       </ConfirmDialog>
     </>
   )
 }
 
 function policyText(policy: StoredManifest['manifest']['data_policy']): string {
-  if (policy === null || policy === undefined) return 'not stated: customers must assume the worst'
+  if (policy === null || policy === undefined) return t`not stated: customers must assume the worst`
   const { trains_on_data: trains, retention_days: days } = policy
-  const kept = days === null ? 'kept without limit' : days === 0 ? 'not kept' : `kept for ${days} days`
-  return `${trains ? 'used for training' : 'not used for training'}, ${kept}`
+  const kept = days === null ? t`kept without limit` : days === 0 ? t`not kept` : t`kept for ${days} days`
+  return `${trains ? t`used for training` : t`not used for training`}, ${kept}`
 }

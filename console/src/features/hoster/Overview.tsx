@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -24,6 +26,7 @@ import { State } from '../../parts/State.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
+import { codeText } from '../../texts/code-text.ts'
 import { Checklist } from './Checklist.tsx'
 import styles from './hoster.module.css'
 import { hosterStates, isJoining } from './hoster-state.ts'
@@ -36,7 +39,7 @@ export function Overview() {
   const hoster = useQuery(hosterQuery(hosterId))
   const { seesEarnings } = useHosterRights()
   return (
-    <Page title={hoster.data?.name ?? 'Overview'}>
+    <Page title={hoster.data?.name ?? t`Overview`}>
       <Loaded query={hoster} height={96}>
         {data => <StatePanel hoster={data} />}
       </Loaded>
@@ -57,12 +60,12 @@ function StatePanel({ hoster }: { hoster: OwnHoster }) {
     {
       areas: ['hoster', 'hosters'],
       done: (_, to) =>
-        to === 'active' ? 'It gets requests again.' : 'It gets no further requests. Running ones end as usual.',
+        to === 'active' ? t`It gets requests again.` : t`It gets no further requests. Running ones end as usual.`,
     },
   )
   return (
     <Panel
-      title="State"
+      title={t`State`}
       aside={
         mayManage &&
         (state === 'active' || state === 'paused') && (
@@ -72,27 +75,25 @@ function StatePanel({ hoster }: { hoster: OwnHoster }) {
             loading={change.isPending}
             onClick={() => change.mutate(state === 'active' ? 'paused' : 'active')}
           >
-            {state === 'active' ? 'Pause' : 'Resume'}
+            {state === 'active' ? t`Pause` : t`Resume`}
           </Button>
         )
       }
     >
       <div className={styles.wide}>
         <p>
-          <State state={hosterStates[state].mark}>{state}</State> {hosterStates[state].next}
+          <State state={hosterStates[state].mark}>{codeText(state)}</State> {hosterStates[state].next}
           {state === 'suspended' && (
             <>
               {' '}
-              <Link to="/h/$hosterId/trust" params={{ hosterId: id }}>
-                See why, and appeal
-              </Link>
+              <Link to="/h/$hosterId/trust" params={{ hosterId: id }}>{t`See why, and appeal`}</Link>
             </>
           )}
         </p>
         {last !== undefined && (
           <p className={styles.hint}>
             <When at={last.at} form="distance" />
-            {last.by === 'system' ? '' : `, by the ${last.by}`}: {last.reason}
+            {last.by === 'system' ? '' : t`, by the ${codeText(last.by)}`}: {last.reason}
           </p>
         )}
       </div>
@@ -111,17 +112,19 @@ function Funds({ hosterId }: { hosterId: string }) {
         return (
           <Tiles>
             <Tile
-              label="Earned today, UTC"
+              label={t`Earned today, UTC`}
               figure={
                 <>
                   <Balance usd={today} /> USD
                 </>
               }
             >
-              <span className={styles.hint}>{countText(requests)} requests</span>
+              <span className={styles.hint}>
+                <Trans>{countText(requests)} requests</Trans>
+              </span>
             </Tile>
             <Tile
-              label="Payable"
+              label={t`Payable`}
               figure={
                 <>
                   <Balance usd={data.payable_usd} /> USD
@@ -130,7 +133,9 @@ function Funds({ hosterId }: { hosterId: string }) {
             >
               {data.held_until !== null && (
                 <span className={styles.hint}>
-                  {roundUsd(data.held_usd)} held until {utcDayText(data.held_until)}
+                  <Trans>
+                    {roundUsd(data.held_usd)} held until {utcDayText(data.held_until)}
+                  </Trans>
                 </span>
               )}
             </Tile>
@@ -142,53 +147,51 @@ function Funds({ hosterId }: { hosterId: string }) {
 }
 
 const serverStates = {
-  working: { mark: 'ok', text: 'healthy' },
-  degraded: { mark: 'warn', text: 'fails sometimes' },
-  failing: { mark: 'danger', text: 'failing' },
-  ejected: { mark: 'danger', text: 'gets no requests' },
-  disabled: { mark: 'off', text: 'switched off' },
-  unknown: { mark: 'off', text: 'no request lately' },
+  working: { mark: 'ok', text: t`healthy` },
+  degraded: { mark: 'warn', text: t`fails sometimes` },
+  failing: { mark: 'danger', text: t`failing` },
+  ejected: { mark: 'danger', text: t`gets no requests` },
+  disabled: { mark: 'off', text: t`switched off` },
+  unknown: { mark: 'off', text: t`no request lately` },
 } as const
 
 function Models({ hosterId }: { hosterId: string }) {
   const status = useQuery(hosterStatusQuery(hosterId))
   return (
-    <Panel title="Models">
+    <Panel title={t`Models`}>
       <Loaded query={status} height={120}>
         {({ models, waiting }) => (
           <div className={styles.wide}>
             {waiting.length > 0 && <WaitingModels waiting={waiting} />}
             {models.length === 0 ? (
-              <EmptyState text="No model is offered yet.">
-                <Link to="/h/$hosterId/offers" params={{ hosterId }}>
-                  Enter models and prices
-                </Link>
+              <EmptyState text={t`No model is offered yet.`}>
+                <Link to="/h/$hosterId/offers" params={{ hosterId }}>{t`Enter models and prices`}</Link>
               </EmptyState>
             ) : (
               <DataTable
-                label="Models"
+                label={t`Models`}
                 rows={models}
                 keyOf={({ model }) => model}
                 columns={[
-                  { title: 'Model', place: 'name', cell: ({ model }) => model },
+                  { title: t`Model`, place: 'name', cell: ({ model }) => model },
                   {
-                    title: 'State',
+                    title: t`State`,
                     cell: ({ state }) => <State state={serverStates[state].mark}>{serverStates[state].text}</State>,
                   },
-                  { title: 'Running', align: 'right', isLabelled: true, cell: each => countText(each.in_flight) },
+                  { title: t`Running`, align: 'right', isLabelled: true, cell: each => countText(each.in_flight) },
                   {
-                    title: 'First token',
+                    title: t`First token`,
                     align: 'right',
                     isLabelled: true,
                     cell: each => (each.first_token_p50_ms === null ? '–' : durationText(each.first_token_p50_ms)),
                   },
                   {
-                    title: 'Answered today',
+                    title: t`Answered today`,
                     align: 'right',
                     isLabelled: true,
                     cell: each => countText(each.answered_today),
                   },
-                  { title: 'Failed', align: 'right', place: 'figure', cell: each => failedText(each) },
+                  { title: t`Failed`, align: 'right', place: 'figure', cell: each => failedText(each) },
                 ]}
               />
             )}
@@ -207,14 +210,7 @@ function failedText({ answered_today: answered, failed_today: failed }: HosterSt
 function TrustPanel({ hosterId }: { hosterId: string }) {
   const trust = useQuery(trustQuery(hosterId))
   return (
-    <Panel
-      title="Trust"
-      aside={
-        <Link to="/h/$hosterId/trust" params={{ hosterId }}>
-          How it comes about
-        </Link>
-      }
-    >
+    <Panel title={t`Trust`} aside={<Link to="/h/$hosterId/trust" params={{ hosterId }}>{t`How it comes about`}</Link>}>
       <Loaded query={trust} height={120}>
         {data => <TrustMeters trust={data} />}
       </Loaded>

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, Modal, Select, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -16,6 +18,7 @@ import { PayoutChanges } from '../../parts/PayoutChanges.tsx'
 import { State } from '../../parts/State.tsx'
 import { useHosterRights } from '../../shell/use-hoster.ts'
 import { useSession } from '../../shell/use-session.ts'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './hoster.module.css'
 import { MoveDialog } from './MoveDialog.tsx'
 
@@ -31,7 +34,7 @@ export function PayoutAccount({ hosterId, payable }: { hosterId: string; payable
   const nameOf = (id: string) => memberships.find(each => each.customer_id === id)?.email ?? id
   return (
     <Panel
-      title="Payout account"
+      title={t`Payout account`}
       aside={
         mayEarnings && (
           <div className={styles.buttons}>
@@ -41,18 +44,16 @@ export function PayoutAccount({ hosterId, payable }: { hosterId: string; payable
               disabled={account.data === undefined}
               onClick={() => setDialog('account')}
             >
-              {account.data?.driver == null ? 'Name an account' : 'Change the account'}
+              {account.data?.driver == null ? t`Name an account` : t`Change the account`}
             </Button>
             <Button
               size="compact-sm"
               variant="default"
               // Which dialog comes first depends on the account, so the button waits for it.
               disabled={account.data === undefined || payable.balance_usd <= 0 || payable.frozen_reason !== null}
-              title={payable.balance_usd <= 0 ? 'There is nothing to move.' : undefined}
+              title={payable.balance_usd <= 0 ? t`There is nothing to move.` : undefined}
               onClick={() => setDialog(account.data?.customer_id === null ? 'customer' : 'move')}
-            >
-              Spend it here
-            </Button>
+            >{t`Spend it here`}</Button>
           </div>
         )
       }
@@ -61,16 +62,19 @@ export function PayoutAccount({ hosterId, payable }: { hosterId: string; payable
         {data => (
           <>
             {data.driver === null ? (
-              <EmptyState text="No account is named yet, so nothing can be paid out. A verified payout account also raises the cap of the trust score." />
+              <EmptyState
+                text={t`No account is named yet, so nothing can be paid out. A verified payout account also raises the cap of the trust score.`}
+              />
             ) : (
               <Facts
                 facts={{
-                  How: payoutWord(data.driver, 'bank transfer'),
-                  Holder: data.holder,
-                  Account: data.account === null ? null : <code>{data.account}</code>,
-                  State: data.state === null ? null : <State state={marks[data.state]}>{data.state}</State>,
-                  Missing: data.note,
-                  'Spends earnings': data.customer_id === null ? null : nameOf(data.customer_id),
+                  [t`How`]: payoutWord(data.driver, t`bank transfer`),
+                  [t`Holder`]: data.holder,
+                  [t`Account`]: data.account === null ? null : <code>{data.account}</code>,
+                  [t`State`]:
+                    data.state === null ? null : <State state={marks[data.state]}>{codeText(data.state)}</State>,
+                  [t`Missing`]: data.note,
+                  [t`Spends earnings`]: data.customer_id === null ? null : nameOf(data.customer_id),
                 }}
               />
             )}
@@ -113,7 +117,7 @@ function AccountDialog({
     }),
     {
       areas: ['earnings', 'hoster'],
-      done: 'The payout account waits until the change takes effect.',
+      done: t`The payout account waits until the change takes effect.`,
       onDone: ({ url }) => {
         onClose()
         if (url !== null) location.assign(url)
@@ -123,16 +127,16 @@ function AccountDialog({
   )
   return (
     <FormDialog
-      title="Payout account"
-      action={driver === 'csv' ? 'Save' : `Go on to ${payoutWord(driver, '')}`}
+      title={t`Payout account`}
+      action={driver === 'csv' ? t`Save` : t`Go on to ${payoutWord(driver, '')}`}
       sending={save}
       onSubmit={() => save.mutate()}
       onClose={onClose}
     >
       {account.drivers.length > 1 && (
         <Select
-          label="How"
-          data={account.drivers.map(value => ({ value, label: payoutWord(value, 'Bank transfer') }))}
+          label={t`How`}
+          data={account.drivers.map(value => ({ value, label: payoutWord(value, t`Bank transfer`) }))}
           value={driver}
           onChange={value => setDriver((value ?? 'csv') as typeof driver)}
         />
@@ -140,15 +144,15 @@ function AccountDialog({
       {driver === 'csv' ? (
         <>
           <TextInput
-            label="Account holder"
+            label={t`Account holder`}
             required
             value={holder}
             onChange={event => setHolder(event.currentTarget.value)}
             data-autofocus
           />
           <TextInput
-            label="Account number"
-            description="IBAN or the number of your country. Later only its last four characters are shown."
+            label={t`Account number`}
+            description={t`IBAN or the number of your country. Later only its last four characters are shown.`}
             required
             autoComplete="off"
             value={number}
@@ -156,7 +160,9 @@ function AccountDialog({
           />
         </>
       ) : (
-        <p>{payoutWord(driver, '')} asks for the details on its own page and sends you back.</p>
+        <p>
+          <Trans>{payoutWord(driver, '')} asks for the details on its own page and sends you back.</Trans>
+        </p>
       )}
     </FormDialog>
   )
@@ -169,31 +175,31 @@ function CustomerDialog({ hosterId, onClose }: { hosterId: string; onClose: () =
     () => ({ method: 'POST', path: `hosters/${hosterId}/payout-customer`, body: { customer_id: customerId } }),
     {
       areas: ['earnings'],
-      done: 'The customer waits until the change takes effect.',
+      done: t`The customer waits until the change takes effect.`,
       onDone: onClose,
       showsError: true,
     },
   )
-  const title = 'Which customer gets it?'
+  const title = t`Which customer gets it?`
   if (own.length === 0) {
     return (
       <Modal opened onClose={onClose} title={title}>
-        <EmptyState text="You are not an owner of a customer, nor in charge of its billing." />
+        <EmptyState text={t`You are not an owner of a customer, nor in charge of its billing.`} />
       </Modal>
     )
   }
   return (
     <FormDialog
       title={title}
-      action="Save"
+      action={t`Save`}
       isDisabled={customerId === null}
       sending={save}
       onSubmit={() => save.mutate()}
       onClose={onClose}
     >
       <Select
-        label="Customer"
-        description="Earnings become credit of this customer. A change takes effect later, so that owners can stop it."
+        label={t`Customer`}
+        description={t`Earnings become credit of this customer. A change takes effect later, so that owners can stop it.`}
         data={own.map(({ customer_id: value, email: label }) => ({ value, label }))}
         value={customerId}
         onChange={setCustomerId}

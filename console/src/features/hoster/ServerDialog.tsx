@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { PasswordInput, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { OwnHoster } from '../../api/hoster-queries.ts'
@@ -16,31 +17,31 @@ export function ServerDialog({ hoster, onClose }: { hoster: OwnHoster; onClose: 
     }),
     {
       areas: ['hoster', 'hosters'],
-      done: 'The server is replaced. Verify it, so that it gets requests.',
+      done: t`The server is replaced. Verify it, so that it gets requests.`,
       onDone: onClose,
       showsError: true,
     },
   )
   return (
     <FormDialog
-      title="Replace the server"
-      action="Replace"
+      title={t`Replace the server`}
+      action={t`Replace`}
       sending={change}
       onSubmit={() => change.mutate()}
       onClose={onClose}
     >
-      <p>Another server must be verified. Until then the hoster gets no requests.</p>
+      <p>{t`Another server must be verified. Until then the hoster gets no requests.`}</p>
       <TextInput
-        label="Address"
-        description="Up to and including /v1."
+        label={t`Address`}
+        description={t`Up to and including /v1.`}
         required
         value={baseUrl}
         onChange={event => setBaseUrl(event.currentTarget.value)}
         data-autofocus
       />
       <PasswordInput
-        label="Key that your server expects"
-        description="Empty if it needs none."
+        label={t`Key that your server expects`}
+        description={t`Empty if it needs none.`}
         autoComplete="off"
         value={apiKey}
         onChange={event => setApiKey(event.currentTarget.value)}

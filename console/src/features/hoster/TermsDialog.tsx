@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useState } from 'react'
 import type { Manifest } from '#api/hoster-manifest.ts'
 import { useWrite } from '../../api/use-write.ts'
@@ -21,12 +22,12 @@ export function TermsDialog({
   const [input, setInput] = useState(() => termsInput(manifest))
   const save = useWrite(
     () => ({ method: 'PUT', path: manifestPath(hosterId, version), body: { ...manifest, ...typedTerms(input) } }),
-    { areas: ['hoster'], done: 'The region and the data policy are saved.', onDone: onClose, showsError: true },
+    { areas: ['hoster'], done: t`The region and the data policy are saved.`, onDone: onClose, showsError: true },
   )
   return (
     <FormDialog
-      title="Region and data policy"
-      action="Save"
+      title={t`Region and data policy`}
+      action={t`Save`}
       sending={save}
       onSubmit={() => save.mutate()}
       onClose={onClose}

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Checkbox, Select, TextInput } from '@mantine/core'
 import type { Manifest } from '#api/hoster-manifest.ts'
 import styles from './hoster.module.css'
@@ -47,9 +48,9 @@ export function TermsFields({
   return (
     <>
       <TextInput
-        label="Region"
-        description="The country of your servers: two letters, such as DE."
-        placeholder="not stated"
+        label={t`Region`}
+        description={t`The country of your servers: two letters, such as DE.`}
+        placeholder={t`not stated`}
         maxLength={2}
         value={region}
         error={problemOf('region')}
@@ -57,20 +58,20 @@ export function TermsFields({
       />
       <div className={styles.pair}>
         <Select
-          label="Prompts and answers are kept"
+          label={t`Prompts and answers are kept`}
           allowDeselect={false}
           value={kept}
           onChange={value => value !== null && onChange({ ...input, kept: value as TermsInput['kept'] })}
           data={[
-            { value: 'unstated', label: 'Not stated' },
-            { value: 'no', label: 'Not at all' },
-            { value: 'days', label: 'For some days' },
-            { value: 'forever', label: 'Without limit' },
+            { value: 'unstated', label: t`Not stated` },
+            { value: 'no', label: t`Not at all` },
+            { value: 'days', label: t`For some days` },
+            { value: 'forever', label: t`Without limit` },
           ]}
         />
         {kept === 'days' && (
           <TextInput
-            label="Days"
+            label={t`Days`}
             inputMode="numeric"
             required
             value={days}
@@ -80,10 +81,10 @@ export function TermsFields({
         )}
       </div>
       {kept === 'unstated' ? (
-        <p className={styles.hint}>Without a data policy, customers must assume the worst.</p>
+        <p className={styles.hint}>{t`Without a data policy, customers must assume the worst.`}</p>
       ) : (
         <Checkbox
-          label="Prompts or answers train models"
+          label={t`Prompts or answers train models`}
           checked={trains}
           onChange={event => onChange({ ...input, trains: event.currentTarget.checked })}
         />

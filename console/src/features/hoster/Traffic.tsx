@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { HosterTraffic } from '#api/hoster-console.ts'
@@ -22,15 +23,13 @@ export function Traffic() {
   const span = lastDays(days)
   const traffic = useQuery({ ...trafficQuery(hosterId, span), refetchInterval: 60_000 })
   return (
-    <Page title="Traffic" actions={<DayChoice />}>
+    <Page title={t`Traffic`} actions={<DayChoice />}>
       <Loaded query={traffic} height={560}>
         {({ data }) =>
           data.length === 0 ? (
             <Panel>
-              <EmptyState text="No request on these days. Requests appear about 15 minutes after they began.">
-                <Link to="/h/$hosterId" params={{ hosterId }}>
-                  See what is missing
-                </Link>
+              <EmptyState text={t`No request on these days. Requests appear about 15 minutes after they began.`}>
+                <Link to="/h/$hosterId" params={{ hosterId }}>{t`See what is missing`}</Link>
               </EmptyState>
             </Panel>
           ) : (
@@ -47,13 +46,13 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
   const outcomes = [...new Set(models.flatMap(({ failed }) => Object.keys(failed)))].sort()
   return (
     <>
-      <Panel title="By day (UTC)" aside={<span className={styles.hint}>About 15 minutes late</span>}>
+      <Panel title={t`By day (UTC)`} aside={<span className={styles.hint}>{t`About 15 minutes late`}</span>}>
         <StackedBars
-          label="Attempts by day"
+          label={t`Attempts by day`}
           series={[
-            { name: 'answered', color: 'var(--series-1)' },
-            { name: 'your faults', color: 'var(--series-5)' },
-            { name: 'others', color: 'var(--series-7)' },
+            { name: t`answered`, color: 'var(--series-1)' },
+            { name: t`your faults`, color: 'var(--series-5)' },
+            { name: t`others`, color: 'var(--series-7)' },
           ]}
           bars={sumByDay(data, { days, until }).map(({ label, answered, faults, others, isOpen }) => ({
             label,
@@ -63,23 +62,23 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
           text={compactCount}
         />
       </Panel>
-      <Panel title="By model">
+      <Panel title={t`By model`}>
         <DataTable
-          label="Requests by model"
+          label={t`Requests by model`}
           rows={models}
           keyOf={({ model }) => model}
           columns={[
-            { title: 'Model', place: 'name', cell: ({ model }) => model },
-            { title: 'Answered', align: 'right', place: 'figure', cell: ({ answered }) => countText(answered) },
+            { title: t`Model`, place: 'name', cell: ({ model }) => model },
+            { title: t`Answered`, align: 'right', place: 'figure', cell: ({ answered }) => countText(answered) },
             {
-              title: 'Your faults',
+              title: t`Your faults`,
               align: 'right',
               isLabelled: true,
               cell: ({ attempts, faults }) =>
                 faults === 0 ? '–' : `${countText(faults)} (${shareText(faults / attempts)})`,
             },
             {
-              title: 'Not counted against you',
+              title: t`Not counted against you`,
               align: 'right',
               isLabelled: true,
               cell: ({ attempts, answered, faults }) => countText(attempts - answered - faults),
@@ -87,23 +86,27 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
           ]}
         />
       </Panel>
-      <Panel title="Failures">
+      <Panel title={t`Failures`}>
         {outcomes.length === 0 ? (
-          <EmptyState text="No attempt failed on these days." />
+          <EmptyState text={t`No attempt failed on these days.`} />
         ) : (
           <DataTable
-            label="Failures by outcome"
+            label={t`Failures by outcome`}
             rows={outcomes}
             keyOf={outcome => outcome}
             columns={[
-              { title: 'Outcome', place: 'name', cell: outcome => outcomeTexts[outcome] ?? outcome },
+              { title: t`Outcome`, place: 'name', cell: outcome => outcomeTexts[outcome] ?? outcome },
               {
-                title: 'Trust',
+                title: t`Trust`,
                 cell: outcome =>
-                  isFault(outcome) ? <State state="danger">lowers it</State> : <State state="off">not counted</State>,
+                  isFault(outcome) ? (
+                    <State state="danger">{t`lowers it`}</State>
+                  ) : (
+                    <State state="off">{t`not counted`}</State>
+                  ),
               },
               {
-                title: 'Attempts',
+                title: t`Attempts`,
                 align: 'right',
                 place: 'figure',
                 cell: outcome => countText(models.reduce((sum, { failed }) => sum + (failed[outcome] ?? 0), 0)),
@@ -113,38 +116,37 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
         )}
       </Panel>
       <Panel
-        title="Tokens: your count and ours"
-        aside={<span className={styles.hint}>Answers that both sides counted</span>}
+        title={t`Tokens: your count and ours`}
+        aside={<span className={styles.hint}>{t`Answers that both sides counted`}</span>}
       >
         <DataTable
-          label="Tokens by model"
+          label={t`Tokens by model`}
           rows={models.flatMap(model => [
             { ...model, side: 'input', tokens: model.input_tokens },
             { ...model, side: 'output', tokens: model.output_tokens },
           ])}
           keyOf={({ model, side }) => `${model} ${side}`}
           columns={[
-            { title: 'Model', place: 'name', cell: ({ model, side }) => `${model}, ${side}` },
+            { title: t`Model`, place: 'name', cell: ({ model, side }) => `${model}, ${side}` },
             {
-              title: 'You reported',
+              title: t`You reported`,
               align: 'right',
               isLabelled: true,
               cell: ({ tokens }) => countText(tokens.reported),
             },
-            { title: 'We counted', align: 'right', isLabelled: true, cell: ({ tokens }) => countText(tokens.counted) },
+            { title: t`We counted`, align: 'right', isLabelled: true, cell: ({ tokens }) => countText(tokens.counted) },
             {
-              title: 'Difference',
+              title: t`Difference`,
               align: 'right',
               isLabelled: true,
               cell: ({ tokens }) => differenceText(tokens),
             },
-            { title: 'Billed', align: 'right', place: 'figure', cell: ({ tokens }) => countText(tokens.billed) },
+            { title: t`Billed`, align: 'right', place: 'figure', cell: ({ tokens }) => countText(tokens.billed) },
           ]}
         />
-        <p className={styles.hint}>
-          Tokenizers differ. A report within the band that is learned for the model is billed as it is; beyond it our
-          count is billed.
-        </p>
+        <p
+          className={styles.hint}
+        >{t`Tokenizers differ. A report within the band that is learned for the model is billed as it is; beyond it our count is billed.`}</p>
       </Panel>
     </>
   )

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, Textarea } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -14,6 +16,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './hoster.module.css'
 import { componentNames, componentText, TrustMeters } from './TrustMeters.tsx'
 
@@ -22,7 +25,7 @@ export function Trust() {
   const hosterId = useHosterId()
   const trust = useQuery({ ...trustQuery(hosterId), refetchInterval: 30_000 })
   return (
-    <Page title="Trust">
+    <Page title={t`Trust`}>
       <Loaded query={trust} height={640}>
         {data => <Body trust={data} hosterId={hosterId} />}
       </Loaded>
@@ -35,10 +38,12 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
     <>
       {trust.is_quarantined && <Quarantine trust={trust} hosterId={hosterId} />}
       <Panel
-        title="Score"
+        title={t`Score`}
         aside={
           <span className={styles.hint}>
-            {trust.standing}: at most {trust.cap.toFixed(2)}
+            <Trans>
+              {codeText(trust.standing)}: at most {trust.cap.toFixed(2)}
+            </Trans>
           </span>
         }
       >
@@ -46,19 +51,22 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
           <TrustMeters trust={trust} />
           <p className={styles.hint}>
             {trust.as_of_day === null
-              ? 'Score, parts and audits are shown from the second day on, as they were at the end of a day.'
-              : `Score, parts and audits as they were at the end of ${trust.as_of_day} (UTC). ${WHY_LATE}`}
+              ? t`Score, parts and audits are shown from the second day on, as they were at the end of a day.`
+              : t`Score, parts and audits as they were at the end of ${trust.as_of_day} (UTC). ${WHY_LATE}`}
           </p>
           {trust.is_set_by_operator && (
             <p>
-              The operator has set the score. The earned one is {trust.earned_score.toFixed(2)} and does not count now.
+              <Trans>
+                The operator has set the score. The earned one is {trust.earned_score.toFixed(2)} and does not count
+                now.
+              </Trans>
             </p>
           )}
         </div>
       </Panel>
-      <Panel title="What would raise it">
+      <Panel title={t`What would raise it`}>
         {trust.would_raise.length === 0 ? (
-          <EmptyState text="Nothing: all conditions are met." />
+          <EmptyState text={t`Nothing: all conditions are met.`} />
         ) : (
           <ul className={styles.list}>
             {trust.would_raise.map(text => (
@@ -68,45 +76,50 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
         )}
       </Panel>
       <Panel
-        title="Parts"
+        title={t`Parts`}
         aside={
-          <span className={styles.hint}>
-            The score multiplies what the parts count, each to the power of its weight
-          </span>
+          <span
+            className={styles.hint}
+          >{t`The score multiplies what the parts count, each to the power of its weight`}</span>
         }
       >
         <DataTable
-          label="Parts of the score"
+          label={t`Parts of the score`}
           rows={trust.components}
           keyOf={({ name }) => name}
           columns={[
-            { title: 'Part', place: 'name', cell: ({ name }) => componentNames[name] },
-            { title: 'What is known', cell: componentText },
+            { title: t`Part`, place: 'name', cell: ({ name }) => componentNames[name] },
+            { title: t`What is known`, cell: componentText },
             {
-              title: 'Rate',
+              title: t`Rate`,
               align: 'right',
               isLabelled: true,
               cell: ({ rate, sample }) => (sample === 0 ? '–' : shareText(rate)),
             },
-            { title: 'Of', align: 'right', isLabelled: true, cell: ({ sample }) => countText(Math.round(sample)) },
-            { title: 'Weight', align: 'right', isLabelled: true, cell: ({ exponent }) => exponent },
-            { title: 'Counts', align: 'right', place: 'figure', cell: ({ bound }) => bound.toFixed(3) },
+            { title: t`Of`, align: 'right', isLabelled: true, cell: ({ sample }) => countText(Math.round(sample)) },
+            { title: t`Weight`, align: 'right', isLabelled: true, cell: ({ exponent }) => exponent },
+            { title: t`Counts`, align: 'right', place: 'figure', cell: ({ bound }) => bound.toFixed(3) },
           ]}
         />
       </Panel>
-      <Panel title="Conditions" aside={<span className={styles.hint}>All must be met for a score above 0.8</span>}>
+      <Panel
+        title={t`Conditions`}
+        aside={<span className={styles.hint}>{t`All must be met for a score above 0.8`}</span>}
+      >
         <DataTable
-          label="Conditions"
+          label={t`Conditions`}
           rows={trust.gates}
           keyOf={({ name }) => name}
           columns={[
-            { title: 'Condition', place: 'name', cell: ({ name }) => gateTexts[name] },
+            { title: t`Condition`, place: 'name', cell: ({ name }) => gateTexts[name] },
             {
-              title: 'State',
-              cell: ({ is_passed }) => <State state={is_passed ? 'ok' : 'warn'}>{is_passed ? 'met' : 'not yet'}</State>,
+              title: t`State`,
+              cell: ({ is_passed }) => (
+                <State state={is_passed ? 'ok' : 'warn'}>{is_passed ? t`met` : t`not yet`}</State>
+              ),
             },
-            { title: 'Has', align: 'right', place: 'figure', cell: ({ has }) => gateNumber(has) },
-            { title: 'Needs', align: 'right', isLabelled: true, cell: ({ needs }) => gateNumber(needs) },
+            { title: t`Has`, align: 'right', place: 'figure', cell: ({ has }) => gateNumber(has) },
+            { title: t`Needs`, align: 'right', isLabelled: true, cell: ({ needs }) => gateNumber(needs) },
           ]}
         />
       </Panel>
@@ -119,10 +132,10 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
 }
 
 const gateTexts = {
-  requests: 'Requests',
-  audits: 'Audits',
-  ageDays: 'Days since it was first active',
-  honestyBound: 'Honesty counts',
+  requests: t`Requests`,
+  audits: t`Audits`,
+  ageDays: t`Days since it was first active`,
+  honestyBound: t`Honesty counts`,
 } as const
 
 function gateNumber(value: number): string {
@@ -131,43 +144,50 @@ function gateNumber(value: number): string {
 
 function Audits({ trust }: { trust: OwnTrust }) {
   return (
-    <Panel title="Last audits" aside={<span className={styles.hint}>{countText(trust.audits)} in all</span>}>
+    <Panel
+      title={t`Last audits`}
+      aside={
+        <span className={styles.hint}>
+          <Trans>{countText(trust.audits)} in all</Trans>
+        </span>
+      }
+    >
       {trust.as_of_day === null ? (
-        <EmptyState text={`Audits are shown from the second day on. ${WHY_LATE}`} />
+        <EmptyState text={t`Audits are shown from the second day on. ${WHY_LATE}`} />
       ) : trust.last_audits.length === 0 ? (
         <EmptyState
-          text={`No audit until the end of ${trust.as_of_day} (UTC). They arrive by themselves once requests come.`}
+          text={t`No audit until the end of ${trust.as_of_day} (UTC). They arrive by themselves once requests come.`}
         />
       ) : (
-        <AuditTable audits={trust.last_audits} when={{ title: 'Day', cell: ({ day }) => day }} />
+        <AuditTable audits={trust.last_audits} when={{ title: t`Day`, cell: ({ day }) => day }} />
       )}
     </Panel>
   )
 }
 
-const WHY_LATE = 'A hoster that knew at once which requests were audits could answer them better than others.'
+const WHY_LATE = t`A hoster that knew at once which requests were audits could answer them better than others.`
 
 function Tests({ trust }: { trust: OwnTrust }) {
   if (trust.tests.length === 0) return null
   return (
     <Panel
-      title="Tests for proof"
-      aside={<span className={styles.hint}>An honest hoster rarely gets below these</span>}
+      title={t`Tests for proof`}
+      aside={<span className={styles.hint}>{t`An honest hoster rarely gets below these`}</span>}
     >
       <DataTable
-        label="Tests for proof"
+        label={t`Tests for proof`}
         rows={trust.tests}
         keyOf={({ signal }) => signal}
         columns={[
-          { title: 'Test', place: 'name', cell: ({ signal }) => auditTexts[signal] },
-          { title: 'Audits', align: 'right', isLabelled: true, cell: ({ audits }) => countText(audits) },
-          { title: 'Smallest p', align: 'right', place: 'figure', cell: ({ p }) => smallText(p) },
+          { title: t`Test`, place: 'name', cell: ({ signal }) => auditTexts[signal] },
+          { title: t`Audits`, align: 'right', isLabelled: true, cell: ({ audits }) => countText(audits) },
+          { title: t`Smallest p`, align: 'right', place: 'figure', cell: ({ p }) => smallText(p) },
           {
-            title: 'Proof below',
+            title: t`Proof below`,
             align: 'right',
             isLabelled: true,
             cell: each =>
-              `${smallText(each.proof_alone_below)}, or ${smallText(each.proof_with_another_below)} with another`,
+              t`${smallText(each.proof_alone_below)}, or ${smallText(each.proof_with_another_below)} with another`,
           },
         ]}
       />
@@ -181,28 +201,28 @@ function smallText(p: number): string {
 
 function Speeds({ trust }: { trust: OwnTrust }) {
   return (
-    <Panel title="Speed of the last hour" aside={<span className={styles.hint}>A hint, and no evidence</span>}>
+    <Panel title={t`Speed of the last hour`} aside={<span className={styles.hint}>{t`A hint, and no evidence`}</span>}>
       <DataTable
-        label="Speeds"
+        label={t`Speeds`}
         rows={trust.speeds}
         keyOf={({ model }) => model}
         columns={[
-          { title: 'Model', place: 'name', cell: ({ model }) => model },
+          { title: t`Model`, place: 'name', cell: ({ model }) => model },
           {
-            title: 'Tokens per second',
+            title: t`Tokens per second`,
             align: 'right',
             place: 'figure',
             cell: each => countText(each.tokens_per_second),
           },
           {
-            title: 'Known hardware',
+            title: t`Known hardware`,
             cell: ({ is_implausible: odd }) =>
               odd === null ? (
-                'not known for this model'
+                t`not known for this model`
               ) : odd ? (
-                <State state="warn">is not that fast</State>
+                <State state="warn">{t`is not that fast`}</State>
               ) : (
-                <State state="ok">can do that</State>
+                <State state="ok">{t`can do that`}</State>
               ),
           },
         ]}
@@ -216,19 +236,21 @@ function Quarantine({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) 
   const [text, setText] = useState('')
   const appeal = useWrite(() => ({ method: 'POST', path: `hosters/${hosterId}/appeal`, body: { text } }), {
     areas: ['hoster'],
-    done: 'The operator sees your appeal.',
+    done: t`The operator sees your appeal.`,
     onDone: () => setText(''),
     showsError: true,
   })
   const waits = trust.appeals.some(({ answer }) => answer === null)
   return (
-    <Panel title="Quarantine">
+    <Panel title={t`Quarantine`}>
       <div className={styles.wide}>
         <p className={styles.notice}>
-          {trust.quarantine_reason ?? 'A cheat was proven.'} It gets no requests, and its payouts are frozen. What it
-          earned stays its own.
+          <Trans>
+            {trust.quarantine_reason ?? t`A cheat was proven.`} It gets no requests, and its payouts are frozen. What it
+            earned stays its own.
+          </Trans>
         </p>
-        {trust.appeals.length > 0 && <AppealTable appeals={trust.appeals} waits="waits" />}
+        {trust.appeals.length > 0 && <AppealTable appeals={trust.appeals} waits={t`waits`} />}
         {mayManage && !waits && (
           <form
             className={styles.form}
@@ -238,8 +260,8 @@ function Quarantine({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) 
             }}
           >
             <Textarea
-              label="Appeal"
-              description="Say what happened. The operator looks at the quarantine again."
+              label={t`Appeal`}
+              description={t`Say what happened. The operator looks at the quarantine again.`}
               minRows={3}
               maxLength={4_000}
               required
@@ -248,9 +270,7 @@ function Quarantine({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) 
             />
             <FormProblem error={appeal.error} />
             <div className={styles.buttons}>
-              <Button type="submit" loading={appeal.isPending}>
-                Send the appeal
-              </Button>
+              <Button type="submit" loading={appeal.isPending}>{t`Send the appeal`}</Button>
             </div>
           </form>
         )}
@@ -261,8 +281,8 @@ function Quarantine({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) 
 
 function Appeals({ trust }: { trust: OwnTrust }) {
   return (
-    <Panel title="Appeals">
-      <AppealTable appeals={trust.appeals} waits="waits" />
+    <Panel title={t`Appeals`}>
+      <AppealTable appeals={trust.appeals} waits={t`waits`} />
     </Panel>
   )
 }

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import type { OwnTrust } from '../../api/hoster-queries.ts'
 import { countText, shareText } from '../../format/number-text.ts'
 import styles from './hoster.module.css'
@@ -8,18 +9,18 @@ type Component = OwnTrust['components'][number]
 export const TRUSTED_ABOVE = 0.8
 
 export const componentNames = {
-  reliability: 'Reliability',
-  honesty: 'Honesty',
-  conformance: 'Conformance',
+  reliability: t`Reliability`,
+  honesty: t`Honesty`,
+  conformance: t`Conformance`,
 } as const
 
 /** What a component of the score says, in words. */
 export function componentText({ name, rate, sample }: Component): string {
   const of = countText(Math.round(sample))
-  if (sample === 0) return 'nothing is known yet'
-  if (name === 'reliability') return `served ${shareText(rate)} of ${of} requests`
-  if (name === 'honesty') return `passed ${shareText(rate)} of ${of} audits`
-  return `usage could be read in ${shareText(rate)} of ${of} answers`
+  if (sample === 0) return t`nothing is known yet`
+  if (name === 'reliability') return t`served ${shareText(rate)} of ${of} requests`
+  if (name === 'honesty') return t`passed ${shareText(rate)} of ${of} audits`
+  return t`usage could be read in ${shareText(rate)} of ${of} answers`
 }
 
 /** The score and its three parts, as words and bars. */
@@ -27,14 +28,14 @@ export function TrustMeters({ trust }: { trust: OwnTrust }) {
   return (
     <div className={styles.trust}>
       <ScoreBar
-        label="Score"
+        label={t`Score`}
         value={trust.score}
         text={
           trust.is_set_by_operator
-            ? 'set by the operator'
+            ? t`set by the operator`
             : trust.is_trusted
-              ? 'trusted'
-              : `trusted above ${TRUSTED_ABOVE.toFixed(2)}`
+              ? t`trusted`
+              : t`trusted above ${TRUSTED_ABOVE.toFixed(2)}`
         }
         need={TRUSTED_ABOVE}
       />

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import type { HosterStatus } from '#api/hoster-console.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { State } from '../../parts/State.tsx'
@@ -12,24 +14,24 @@ type Waiting = HosterStatus['waiting'][number]
 export function WaitingModels({ waiting }: { waiting: readonly Waiting[] }) {
   return (
     <DataTable
-      label="Models that wait"
+      label={t`Models that wait`}
       rows={waiting}
       keyOf={({ model }) => model}
       columns={[
-        { title: 'New or changed', place: 'name', cell: ({ model }) => model },
-        { title: 'State', place: 'figure', cell: each => <WaitingState waiting={each} /> },
-        { title: 'Why', cell: each => <Reason waiting={each} /> },
+        { title: t`New or changed`, place: 'name', cell: ({ model }) => model },
+        { title: t`State`, place: 'figure', cell: each => <WaitingState waiting={each} /> },
+        { title: t`Why`, cell: each => <Reason waiting={each} /> },
       ]}
     />
   )
 }
 
 const words = {
-  scheduled: { mark: 'warn', word: 'waits for the notice' },
-  waiting: { mark: 'warn', word: 'waits for its probes' },
-  failed: { mark: 'danger', word: 'failed its probes' },
-  unapproved: { mark: 'warn', word: 'waits for the operator' },
-  refused: { mark: 'danger', word: 'refused by the operator' },
+  scheduled: { mark: 'warn', word: t`waits for the notice` },
+  waiting: { mark: 'warn', word: t`waits for its probes` },
+  failed: { mark: 'danger', word: t`failed its probes` },
+  unapproved: { mark: 'warn', word: t`waits for the operator` },
+  refused: { mark: 'danger', word: t`refused by the operator` },
 } as const
 
 function WaitingState({ waiting: { state } }: { waiting: Waiting }) {
@@ -40,24 +42,24 @@ function WaitingState({ waiting: { state } }: { waiting: Waiting }) {
 function Reason({ waiting: { state, applies_at, passed, problem, again_at } }: { waiting: Waiting }) {
   if (state === 'scheduled') {
     return (
-      <>
+      <Trans>
         Its price rises on <When at={applies_at!} />.
-      </>
+      </Trans>
     )
   }
-  if (state === 'unapproved') return 'Nobody here has offered this id before, so an operator looks at it.'
+  if (state === 'unapproved') return t`Nobody here has offered this id before, so an operator looks at it.`
   if (state === 'refused') return problem
-  if (state === 'waiting') return 'Three small requests must be answered. This takes up to a minute and a half.'
+  if (state === 'waiting') return t`Three small requests must be answered. This takes up to a minute and a half.`
   return (
-    <>
+    <Trans>
       {passed} of 3 passed: {problem}.{' '}
       {again_at === null ? (
-        'Send the manifest again to repeat them.'
+        t`Send the manifest again to repeat them.`
       ) : (
-        <>
+        <Trans>
           Tested again at <When at={again_at} />.
-        </>
+        </Trans>
       )}
-    </>
+    </Trans>
   )
 }

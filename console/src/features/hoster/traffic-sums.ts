@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import type { HosterTraffic } from '#api/hoster-console.ts'
 import { utcDayText } from '../../format/time-text.ts'
 
@@ -17,16 +18,16 @@ export function isFault(outcome: string): boolean {
 }
 
 export const outcomeTexts: Readonly<Record<string, string>> = {
-  connect_failed: 'no connection to your server',
-  server_error: 'your server answered with an error',
-  first_token_timeout: 'no first token in time',
-  malformed: 'the answer could not be read',
-  empty: 'the answer was empty',
-  busy: 'your server was busy (429)',
-  credential_rejected: 'your server refused our key',
-  request_rejected: 'your server refused the prompt',
-  not_sent: 'ended before your server got it',
-  cancelled: 'the client or the gateway ended it',
+  connect_failed: t`no connection to your server`,
+  server_error: t`your server answered with an error`,
+  first_token_timeout: t`no first token in time`,
+  malformed: t`the answer could not be read`,
+  empty: t`the answer was empty`,
+  busy: t`your server was busy (429)`,
+  credential_rejected: t`your server refused our key`,
+  request_rejected: t`your server refused the prompt`,
+  not_sent: t`ended before your server got it`,
+  cancelled: t`the client or the gateway ended it`,
 }
 
 interface Sums {

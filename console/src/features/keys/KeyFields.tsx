@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { MultiSelect, Select, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { modelsQuery } from '../../api/queries.ts'
@@ -63,8 +64,8 @@ export function KeyFields({
   return (
     <>
       <TextInput
-        label="Name"
-        description="What the key is for, such as laptop."
+        label={t`Name`}
+        description={t`What the key is for, such as laptop.`}
         required
         maxLength={200}
         value={input.name}
@@ -73,29 +74,29 @@ export function KeyFields({
       />
       <div className={styles.pair}>
         <AmountField
-          label="Limit in USD"
+          label={t`Limit in USD`}
           placeholder="none"
-          description={isNewLimit ? 'Counts what was spent since the window began.' : undefined}
+          description={isNewLimit ? t`Counts what was spent since the window began.` : undefined}
           value={input.limit}
           data-autofocus={focus === 'limit' || undefined}
           onText={text => set({ limit: text })}
         />
         <Select
-          label="Resets"
-          description={isNewLimit ? 'At 00:00 UTC.' : undefined}
+          label={t`Resets`}
+          description={isNewLimit ? t`At 00:00 UTC.` : undefined}
           data={[
-            { value: 'daily', label: 'Every day' },
-            { value: 'weekly', label: 'Every Monday' },
-            { value: 'monthly', label: 'Every month' },
-            { value: 'none', label: 'Never' },
+            { value: 'daily', label: t`Every day` },
+            { value: 'weekly', label: t`Every Monday` },
+            { value: 'monthly', label: t`Every month` },
+            { value: 'none', label: t`Never` },
           ]}
           value={input.reset}
           onChange={reset => set({ reset: (reset ?? 'monthly') as KeyInput['reset'] })}
         />
       </div>
       <MultiSelect
-        label="Models"
-        placeholder={input.models.length === 0 ? 'all models' : ''}
+        label={t`Models`}
+        placeholder={input.models.length === 0 ? t`all models` : ''}
         searchable
         data={models.data?.data.map(({ id }) => id) ?? []}
         value={[...input.models]}
@@ -103,15 +104,15 @@ export function KeyFields({
       />
       <div className={styles.pair}>
         <TextInput
-          label="Works until"
-          description="Empty: it never expires."
+          label={t`Works until`}
+          description={t`Empty: it never expires.`}
           type="date"
           value={input.expiresOn}
           onChange={event => set({ expiresOn: event.currentTarget.value })}
         />
         <TextInput
-          label="Label"
-          description="Sums spend, such as by project."
+          label={t`Label`}
+          description={t`Sums spend, such as by project.`}
           placeholder="none"
           maxLength={64}
           value={input.label}

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Checkbox } from '@mantine/core'
 import { useState } from 'react'
 import type { Key } from '#api/keys.ts'
@@ -13,12 +14,12 @@ export function KeyForm({ edited, focus, onClose }: { edited: Key; focus: KeyFie
   const [input, setInput] = useState<KeyInput>(() => inputOf(edited))
   const change = useWrite<KeyInput>(
     typed => ({ method: 'PATCH', path: `customers/${customerId}/keys/${edited.id}`, body: keyBody(typed) }),
-    { areas: ['keys', 'key-spend'], done: 'The key is changed.', onDone: onClose, showsError: true },
+    { areas: ['keys', 'key-spend'], done: t`The key is changed.`, onDone: onClose, showsError: true },
   )
   return (
     <FormDialog
-      title={`Change ${edited.name}`}
-      action="Save"
+      title={t`Change ${edited.name}`}
+      action={t`Save`}
       sending={change}
       onSubmit={() => change.mutate(input)}
       onClose={onClose}
@@ -32,8 +33,8 @@ export function KeyForm({ edited, focus, onClose }: { edited: Key; focus: KeyFie
 export function ManageBox({ input, onChange }: { input: KeyInput; onChange: (input: KeyInput) => void }) {
   return (
     <Checkbox
-      label="May make and change keys"
-      description="A program with this key can make, change and delete all keys of this customer."
+      label={t`May make and change keys`}
+      description={t`A program with this key can make, change and delete all keys of this customer.`}
       checked={input.mayManage}
       onChange={event => onChange({ ...input, mayManage: event.currentTarget.checked })}
     />

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import type { Key } from '#api/keys.ts'
 import { roundUsd } from '../../format/usd-text.ts'
@@ -17,15 +19,17 @@ export function KeyLimit({
   onSet?: (() => void) | undefined
 }) {
   if (limit_usd === null) {
-    if (onSet === undefined) return <span className={styles.hint}>no limit of its own</span>
+    if (onSet === undefined) return <span className={styles.hint}>{t`no limit of its own`}</span>
     return (
       <Button variant="subtle" size="compact-sm" className={styles.setLimit} onClick={onSet}>
-        Set a limit<span className="visually-hidden"> for {name}</span>
+        <Trans>
+          Set a limit<span className="visually-hidden"> for {name}</span>
+        </Trans>
       </Button>
     )
   }
   const spent = spent_usd ?? 0
-  const text = `${roundUsd(spent)} of ${roundUsd(limit_usd)} USD`
+  const text = t`${roundUsd(spent)} of ${roundUsd(limit_usd)} USD`
   return (
     <div className={styles.limit}>
       <Meter label={windowText[limit_reset]} used={spent} limit={limit_usd} text={text} />

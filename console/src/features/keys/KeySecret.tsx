@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { SecretDialog } from '../../parts/SecretDialog.tsx'
 import styles from './keys.module.css'
@@ -7,8 +8,8 @@ export function KeySecret({ title, secret, onClose }: { title: string; secret: s
   return (
     <SecretDialog title={title} secret={secret} onClose={onClose}>
       <div className={styles.buttons}>
-        <CopyButton label="Copy for .env" text={envLines(secret)} what="lines for .env" />
-        <CopyButton label="Copy as curl" text={curlLine(secret)} what="a curl command" />
+        <CopyButton label={t`Copy for .env`} text={envLines(secret)} what={t`lines for .env`} />
+        <CopyButton label={t`Copy as curl`} text={curlLine(secret)} what={t`a curl command`} />
       </div>
     </SecretDialog>
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { ActionIcon, Button, Menu, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
@@ -49,7 +50,7 @@ export function Keys() {
   const [deleted, setDeleted] = useState<Key | null>(null)
   const remove = useWrite<Key>(({ id }) => ({ method: 'DELETE', path: `customers/${customerId}/keys/${id}` }), {
     areas: ['keys', 'key-spend'],
-    done: (_, { name }) => `${name} is deleted. It stops working on all nodes within two seconds.`,
+    done: (_, { name }) => t`${name} is deleted. It stops working on all nodes within two seconds.`,
     onDone: () => setDeleted(null),
   })
   const pause = useWrite<Key>(
@@ -76,23 +77,21 @@ export function Keys() {
     <Button
       onClick={() => setMaking(true)}
       disabled={!mayKeys}
-      title={mayKeys ? undefined : 'Only owners and developers of this customer make keys.'}
-    >
-      Make a key
-    </Button>
+      title={mayKeys ? undefined : t`Only owners and developers of this customer make keys.`}
+    >{t`Make a key`}</Button>
   )
   if (!seesKeys) {
     return (
-      <Page title="Keys">
+      <Page title={t`Keys`}>
         <Panel>
-          <EmptyState text="Only owners and developers see keys. Ask an owner of this customer for that role." />
+          <EmptyState text={t`Only owners and developers see keys. Ask an owner of this customer for that role.`} />
         </Panel>
       </Page>
     )
   }
   return (
     <Page
-      title="Keys"
+      title={t`Keys`}
       actions={
         <>
           {leak}
@@ -103,9 +102,7 @@ export function Keys() {
       <Panel
         aside={
           search.key !== undefined && (
-            <Link to="/c/$customerId/keys" params={{ customerId }} search={{}}>
-              All keys
-            </Link>
+            <Link to="/c/$customerId/keys" params={{ customerId }} search={{}}>{t`All keys`}</Link>
           )
         }
       >
@@ -113,7 +110,7 @@ export function Keys() {
           {({ data }) => {
             if (data.length === 0) {
               return (
-                <EmptyState text="There is no key yet. A program needs one to send requests.">
+                <EmptyState text={t`There is no key yet. A program needs one to send requests.`}>
                   {mayKeys && make}
                 </EmptyState>
               )
@@ -123,12 +120,12 @@ export function Keys() {
             const rows = isFiltered ? chosen.filter(key => matchesKey(key, text.trim())) : chosen
             const table = (
               <DataTable
-                label="Keys"
+                label={t`Keys`}
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[
                   {
-                    title: 'Key',
+                    title: t`Key`,
                     place: 'name',
                     cell: key => (
                       <div className={styles.key}>
@@ -153,31 +150,31 @@ export function Keys() {
                     ),
                   },
                   {
-                    title: 'Limit',
+                    title: t`Limit`,
                     cell: key => <KeyLimit keyShown={key} onSet={mayKeys ? () => edit(key, 'limit') : undefined} />,
                   },
                   {
-                    title: 'USD this week',
+                    title: t`USD this week`,
                     align: 'right',
                     place: 'figure',
                     cell: ({ usage }) => <Charge usd={usage.week_usd} />,
                   },
                   {
-                    title: 'USD in all',
+                    title: t`USD in all`,
                     align: 'right',
                     isLabelled: true,
                     cell: ({ usage }) => <Charge usd={usage.total_usd} />,
                   },
                   {
-                    title: 'Models',
+                    title: t`Models`,
                     cell: ({ allowed_models: models }) =>
-                      models === null ? 'all' : models.length > 2 ? `${models.length} models` : models.join(', '),
+                      models === null ? t`all` : models.length > 2 ? t`${models.length} models` : models.join(', '),
                   },
                   {
-                    title: 'Expires',
+                    title: t`Expires`,
                     isLabelled: true,
                     cell: ({ expires_at }) =>
-                      expires_at === null ? 'never' : <When at={expires_at} form="distance" />,
+                      expires_at === null ? t`never` : <When at={expires_at} form="distance" />,
                   },
                   {
                     title: '',
@@ -188,7 +185,7 @@ export function Keys() {
                         <div className={styles.menu}>
                           <Menu position="bottom-end">
                             <Menu.Target>
-                              <ActionIcon aria-label={`Actions of ${key.name}`}>
+                              <ActionIcon aria-label={t`Actions of ${key.name}`}>
                                 <MoreIcon />
                               </ActionIcon>
                             </Menu.Target>
@@ -213,15 +210,15 @@ export function Keys() {
               <>
                 {search.key === undefined && data.length > SEARCHED_FROM && (
                   <TextInput
-                    label="Find a key"
-                    description="A part of its name, or the key itself"
+                    label={t`Find a key`}
+                    description={t`A part of its name, or the key itself`}
                     value={text}
                     onChange={event => setText(event.currentTarget.value)}
                     className={styles.search}
                   />
                 )}
                 {rows.length === 0 && isFiltered ? (
-                  <EmptyState text="No key matches. Deleted keys are not listed." />
+                  <EmptyState text={t`No key matches. Deleted keys are not listed.`} />
                 ) : (
                   table
                 )}
@@ -258,14 +255,14 @@ export function Keys() {
       </Suspense>
       <ConfirmDialog
         isOpen={deleted !== null}
-        title={`Delete ${deleted?.name}?`}
+        title={t`Delete ${deleted?.name ?? ''}?`}
         name={deleted?.name ?? ''}
-        action="Delete the key"
+        action={t`Delete the key`}
         isBusy={remove.isPending}
         onConfirm={() => remove.mutate(deleted!)}
         onClose={() => setDeleted(null)}
       >
-        <p>Programs that use it get an error within two seconds, on all nodes. A deleted key never comes back.</p>
+        <p>{t`Programs that use it get an error within two seconds, on all nodes. A deleted key never comes back.`}</p>
       </ConfirmDialog>
     </Page>
   )

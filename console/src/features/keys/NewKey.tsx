@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
@@ -16,12 +17,12 @@ export function NewKey({ onClose }: { onClose: () => void }) {
     { areas: ['keys', 'key-spend'], onDone: ({ key }) => setSecret(key), showsError: true },
   )
   if (secret !== null) {
-    return <KeySecret title={`The key ${input.name}`} secret={secret} onClose={onClose} />
+    return <KeySecret title={t`The key ${input.name}`} secret={secret} onClose={onClose} />
   }
   return (
     <FormDialog
-      title="Make a key"
-      action="Make the key"
+      title={t`Make a key`}
+      action={t`Make the key`}
       sending={make}
       onSubmit={() => make.mutate(input)}
       onClose={onClose}

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Checkbox, Select, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -16,6 +17,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { Provider } from '../../parts/Provider.tsx'
 import { State } from '../../parts/State.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './models.module.css'
 
 const orders = {
@@ -29,10 +31,10 @@ function sum({ pricing }: Model): number {
 }
 
 const states = {
-  ok: { mark: 'ok', word: 'up' },
-  degraded: { mark: 'warn', word: 'partly down' },
-  down: { mark: 'danger', word: 'down' },
-  unknown: { mark: 'off', word: 'no request lately' },
+  ok: { mark: 'ok', word: t`up` },
+  degraded: { mark: 'warn', word: t`partly down` },
+  down: { mark: 'danger', word: t`down` },
+  unknown: { mark: 'off', word: t`no request lately` },
 } as const
 
 /** What can be asked for, with prices. */
@@ -46,23 +48,30 @@ export function Models() {
   const [hasTools, setTools] = useState(false)
   const [hasImages, setImages] = useState(false)
   return (
-    <Page title="Models">
-      <section className={styles.filters} aria-label="Filters">
-        <TextInput label="Search" type="search" value={text} onChange={event => setText(event.currentTarget.value)} />
+    <Page title={t`Models`}>
+      <section className={styles.filters} aria-label={t`Filters`}>
+        <TextInput
+          label={t`Search`}
+          type="search"
+          value={text}
+          onChange={event => setText(event.currentTarget.value)}
+        />
         <Select
-          label="Sort by"
+          label={t`Sort by`}
           data={[
-            { value: 'price', label: 'Price' },
-            { value: 'name', label: 'Name' },
-            { value: 'context', label: 'Context' },
+            { value: 'price', label: t`Price` },
+            { value: 'name', label: t`Name` },
+            { value: 'context', label: t`Context` },
           ]}
           value={order}
           onChange={value => setOrder((value ?? 'price') as keyof typeof orders)}
         />
-        <Checkbox label="Tools" checked={hasTools} onChange={event => setTools(event.currentTarget.checked)} />
-        <Checkbox label="Images" checked={hasImages} onChange={event => setImages(event.currentTarget.checked)} />
+        <Checkbox label={t`Tools`} checked={hasTools} onChange={event => setTools(event.currentTarget.checked)} />
+        <Checkbox label={t`Images`} checked={hasImages} onChange={event => setImages(event.currentTarget.checked)} />
       </section>
-      <Panel aside={<span className={styles.hint}>Prices in USD per million tokens, from the cheapest server</span>}>
+      <Panel
+        aside={<span className={styles.hint}>{t`Prices in USD per million tokens, from the cheapest server`}</span>}
+      >
         <Loaded query={models} height={300}>
           {({ data }) => {
             const rows = data
@@ -72,25 +81,26 @@ export function Models() {
                 return id.toLowerCase().includes(text.trim().toLowerCase())
               })
               .sort(orders[order])
-            if (data.length === 0) return <EmptyState text="Nothing is offered now. Ask the operator of this server." />
-            if (rows.length === 0) return <EmptyState text="No model matches these filters." />
+            if (data.length === 0)
+              return <EmptyState text={t`Nothing is offered now. Ask the operator of this server.`} />
+            if (rows.length === 0) return <EmptyState text={t`No model matches these filters.`} />
             return (
               <DataTable
-                label="Models"
+                label={t`Models`}
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[
                   {
-                    title: 'Model',
+                    title: t`Model`,
                     place: 'name',
                     cell: ({ id }) => (
                       <span className={styles.name}>
-                        {id} <CopyButton text={id} what="the id" />
+                        {id} <CopyButton text={id} what={t`the id`} />
                       </span>
                     ),
                   },
                   {
-                    title: 'Servers',
+                    title: t`Servers`,
                     cell: ({ providers }) => (
                       <span className={styles.providers}>
                         {providers.map(kind => (
@@ -100,7 +110,7 @@ export function Models() {
                     ),
                   },
                   {
-                    title: 'State',
+                    title: t`State`,
                     cell: ({ id }) => {
                       const known = status.data?.models.find(each => each.id === id)
                       if (known === undefined) return null
@@ -111,7 +121,7 @@ export function Models() {
                     },
                   },
                   {
-                    title: '90 days',
+                    title: t`90 days`,
                     place: 'hidden',
                     cell: ({ id }) => {
                       const known = status.data?.models.find(each => each.id === id)
@@ -119,7 +129,7 @@ export function Models() {
                     },
                   },
                   {
-                    title: 'First token',
+                    title: t`First token`,
                     align: 'right',
                     isLabelled: true,
                     cell: ({ id }) => {
@@ -128,28 +138,30 @@ export function Models() {
                     },
                   },
                   {
-                    title: 'Context',
+                    title: t`Context`,
                     align: 'right',
                     isLabelled: true,
                     cell: each => compactCount(each.context_length),
                   },
                   {
-                    title: 'Features',
+                    title: t`Features`,
                     place: 'hidden',
-                    cell: ({ features }) => features.join(', ').replaceAll('_', ' '),
+                    cell: ({ features }) => features.map(codeText).join(', '),
                   },
                   {
-                    title: 'Try',
+                    title: t`Try`,
                     place: 'hidden',
                     cell: ({ id, features }) =>
                       features.includes('chat') && (
-                        <Link to="/c/$customerId/playground" params={{ customerId }} search={{ model: id }}>
-                          Try
-                        </Link>
+                        <Link
+                          to="/c/$customerId/playground"
+                          params={{ customerId }}
+                          search={{ model: id }}
+                        >{t`Try`}</Link>
                       ),
                   },
                   {
-                    title: 'Input / output',
+                    title: t`Input / output`,
                     align: 'right',
                     place: 'figure',
                     cell: ({ pricing }) => (

@@ -1,3 +1,4 @@
+import { plural, t } from '@lingui/core/macro'
 import { PasswordInput, Select, Textarea, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
@@ -5,7 +6,7 @@ import type { ServedModels, WrittenProvider } from '#api/operator/providers.ts'
 import { fromGateway } from '../../api/gateway-link.ts'
 import { providerPresetsQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
-import { plural } from '../../format/number-text.ts'
+
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import { choicesOf, type ModelChoice, soldEntry } from './model-entries.ts'
 import styles from './operator.module.css'
@@ -34,23 +35,29 @@ export function AddProviderDialog({ onClose }: { onClose: () => void }) {
     () => ({
       method: 'POST',
       path: 'operator/providers',
-      body: { settings: { ...settings, models: chosen.map(soldEntry) }, secrets, reason: 'Added in the console.' },
+      body: { settings: { ...settings, models: chosen.map(soldEntry) }, secrets, reason: t`Added in the console.` },
     }),
-    { areas: ['supply', 'overview', 'log'], done: `${name} is live.`, onDone: onClose, showsError: true },
+    { areas: ['supply', 'overview', 'log'], done: t`${name} is live.`, onDone: onClose, showsError: true },
   )
   if (choices !== null) {
     return (
       <FormDialog
-        title={`Models of ${name}`}
+        title={t`Models of ${name}`}
         size="xl"
-        action={chosen.length === 0 ? 'Add the provider' : `Sell ${plural(chosen.length, 'model')}`}
+        action={
+          chosen.length === 0
+            ? t`Add the provider`
+            : t`Sell ${plural(chosen.length, { one: '# model', other: '# models' })}`
+        }
         isDisabled={chosen.length === 0}
         sending={add}
-        back={{ label: 'Back', onClick: () => setChoices(null) }}
+        back={{ label: t`Back`, onClick: () => setChoices(null) }}
         onSubmit={() => add.mutate()}
         onClose={onClose}
       >
-        {choices.length === 0 && <p>This server does not list its models. Enter the ids of those that you sell.</p>}
+        {choices.length === 0 && (
+          <p>{t`This server does not list its models. Enter the ids of those that you sell.`}</p>
+        )}
         <Suspense>
           <ModelChoices
             choices={choices}
@@ -65,15 +72,15 @@ export function AddProviderDialog({ onClose }: { onClose: () => void }) {
   }
   return (
     <FormDialog
-      title="Add a provider"
-      action="Ask for its models"
+      title={t`Add a provider`}
+      action={t`Ask for its models`}
       isDisabled={preset === undefined}
       sending={ask}
       onSubmit={() => ask.mutate()}
       onClose={onClose}
     >
       <Select
-        label="Provider"
+        label={t`Provider`}
         required
         searchable
         data={presets.data?.data.map(({ id, title }) => ({ value: id, label: title })) ?? []}
@@ -89,22 +96,22 @@ export function AddProviderDialog({ onClose }: { onClose: () => void }) {
       {preset !== undefined && (
         <>
           <TextInput
-            label="Name"
-            description="On receipts and in reports. It cannot be changed later."
+            label={t`Name`}
+            description={t`On receipts and in reports. It cannot be changed later.`}
             required
             value={name}
             onChange={event => setName(event.currentTarget.value)}
           />
           <TextInput
-            label="Address"
-            {...(/[A-Z]{2}/.test(baseUrl) && { description: 'Replace what is in capitals.' })}
+            label={t`Address`}
+            {...(/[A-Z]{2}/.test(baseUrl) && { description: t`Replace what is in capitals.` })}
             required
             value={baseUrl}
             onChange={event => setBaseUrl(event.currentTarget.value)}
           />
           {secretName === 'google_service_account' ? (
             <Textarea
-              label="Key of a service account, as JSON"
+              label={t`Key of a service account, as JSON`}
               autosize
               minRows={3}
               maxRows={8}
@@ -113,16 +120,16 @@ export function AddProviderDialog({ onClose }: { onClose: () => void }) {
             />
           ) : (
             <PasswordInput
-              label="Key"
-              description={preset.settings.kind === 'local' ? 'Leave it empty if the server needs none.' : undefined}
+              label={t`Key`}
+              description={preset.settings.kind === 'local' ? t`Leave it empty if the server needs none.` : undefined}
               autoComplete="off"
               value={key}
               onChange={event => setKey(event.currentTarget.value)}
             />
           )}
-          <p className={styles.hint}>
-            The key is stored encrypted, is never shown again, and goes to this address only.
-          </p>
+          <p
+            className={styles.hint}
+          >{t`The key is stored encrypted, is never shown again, and goes to this address only.`}</p>
         </>
       )}
     </FormDialog>

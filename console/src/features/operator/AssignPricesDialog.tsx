@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Select } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
@@ -29,12 +30,12 @@ export function AssignPricesDialog({
   const [reason, setReason] = useState('')
   const assign = useWrite(
     () => ({ method: 'PUT', path: `operator/${path}`, body: { price_group: name === '' ? null : name, reason } }),
-    { areas: ['price-groups'], done: 'The prices apply to new requests.', onDone: onClose, showsError: true },
+    { areas: ['price-groups'], done: t`The prices apply to new requests.`, onDone: onClose, showsError: true },
   )
   return (
-    <FormDialog title={title} action="Save" sending={assign} onSubmit={() => assign.mutate()} onClose={onClose}>
+    <FormDialog title={title} action={t`Save`} sending={assign} onSubmit={() => assign.mutate()} onClose={onClose}>
       <Select
-        label="Price group"
+        label={t`Price group`}
         data={[{ value: '', label: none }, ...names.map(value => ({ value, label: value }))]}
         value={name}
         onChange={value => setName(value ?? '')}

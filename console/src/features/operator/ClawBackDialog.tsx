@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { ClawedBack, HosterMoneyShown } from '#api/operator/payouts.ts'
@@ -40,45 +41,45 @@ export function ClawBackDialog({
     }),
     {
       areas: ['payouts', 'money', 'overview', 'earnings', 'log'],
-      done: `Taken back from ${name}.`,
+      done: t`Taken back from ${name}.`,
       onDone: onClose,
       showsError: true,
     },
   )
   return (
     <FormDialog
-      title={`Take earnings back from ${name}`}
-      action="Take it back"
+      title={t`Take earnings back from ${name}`}
+      action={t`Take it back`}
       isDanger
       sending={take}
       onSubmit={() => take.mutate()}
       onClose={onClose}
     >
       <Select
-        label="For"
-        description="A disputed payment covers at most what the dispute took."
+        label={t`For`}
+        description={t`A disputed payment covers at most what the dispute took.`}
         allowDeselect={false}
         value={cause}
         onChange={value => value !== null && setCause(value)}
         data={[
-          { value: FRAUD, label: 'Proven fraud' },
+          { value: FRAUD, label: t`Proven fraud` },
           ...disputes.map(({ id, reference, email, left_usd }) => ({
             value: id,
-            label: `Dispute of ${reference}, ${email ?? 'a deleted customer'}: ${exactUsd(left_usd)} USD`,
+            label: t`Dispute of ${reference}, ${email ?? t`a deleted customer`}: ${exactUsd(left_usd)} USD`,
           })),
         ]}
       />
       <AmountField
-        label="Amount, USD"
-        description={`The balance is ${chargeText(balance)} USD. If you take more, the hoster owes it, and later earnings pay it first.`}
+        label={t`Amount, USD`}
+        description={t`The balance is ${chargeText(balance)} USD. If you take more, the hoster owes it, and later earnings pay it first.`}
         required
         value={amount}
         onText={setAmount}
         data-autofocus
       />
       <TextInput
-        label="Reason"
-        description="The hoster reads it, and the audit log keeps it."
+        label={t`Reason`}
+        description={t`The hoster reads it, and the audit log keeps it.`}
         required
         maxLength={200}
         value={reason}

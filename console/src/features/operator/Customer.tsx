@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
@@ -22,6 +24,7 @@ import { personColumn } from '../../parts/person-column.ts'
 import { State } from '../../parts/State.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import { CustomerPrices } from './CustomerPrices.tsx'
 import { GrantDialog } from './GrantDialog.tsx'
 import { LimitsDialog } from './LimitsDialog.tsx'
@@ -34,15 +37,18 @@ const CustomerKeyDialog = lazy(
 )
 
 const texts = {
-  makeKey: 'Make a key',
-  pause: 'Pause',
-  resume: 'Resume',
-  isPaused: 'paused',
-  paused: 'The key is paused. All nodes refuse it within two seconds.',
-  resumed: 'The key works again.',
+  makeKey: t`Make a key`,
+  pause: t`Pause`,
+  resume: t`Resume`,
+  isPaused: t`paused`,
+  paused: t`The key is paused. All nodes refuse it within two seconds.`,
+  resumed: t`The key works again.`,
 } as const
 
-const roles = ['owner', 'developer', 'billing', 'viewer'].map(value => ({ value, label: value }))
+const roles = ['owner', 'developer', 'billing', 'viewer'].map(value => ({
+  value,
+  label: codeText(value),
+}))
 
 /** One customer as the operator sees it. */
 export function Customer() {
@@ -50,12 +56,8 @@ export function Customer() {
   const customer = useQuery(customerQuery(customerId))
   return (
     <Page
-      title={customer.data?.email ?? 'Customer'}
-      actions={
-        <Link to="/c/$customerId" params={{ customerId }}>
-          See what the customer sees
-        </Link>
-      }
+      title={customer.data?.email ?? t`Customer`}
+      actions={<Link to="/c/$customerId" params={{ customerId }}>{t`See what the customer sees`}</Link>}
     >
       <Loaded query={customer} height={640}>
         {data => <Body customer={data} />}
@@ -81,7 +83,7 @@ function Body({ customer }: { customer: CustomerDetail }) {
     paused => ({ method: 'PATCH', path: `operator/customers/${customer.id}`, body: { paused } }),
     {
       areas: ['customers'],
-      done: (_, paused) => (paused ? 'The customer is paused.' : 'The customer is active.'),
+      done: (_, paused) => (paused ? t`The customer is paused.` : t`The customer is active.`),
       onDone: close,
     },
   )
@@ -95,68 +97,68 @@ function Body({ customer }: { customer: CustomerDetail }) {
   )
   const revoke = useWrite<string>(
     keyId => ({ method: 'DELETE', path: `operator/customers/${customer.id}/keys/${keyId}` }),
-    { areas: ['customers'], done: 'The key is revoked. It stops working within two seconds.' },
+    { areas: ['customers'], done: t`The key is revoked. It stops working within two seconds.` },
   )
   return (
     <>
       {mayOperate && customer.state !== 'deleted' && (
         <div className={styles.buttons}>
-          <Button onClick={() => setDialog('grant')}>Grant credit</Button>
-          <Button variant="default" onClick={() => setDialog('limits')}>
-            Change tier and limits
-          </Button>
-          <Button variant="default" onClick={() => setDialog('invite')}>
-            Invite a person
-          </Button>
+          <Button onClick={() => setDialog('grant')}>{t`Grant credit`}</Button>
+          <Button variant="default" onClick={() => setDialog('limits')}>{t`Change tier and limits`}</Button>
+          <Button variant="default" onClick={() => setDialog('invite')}>{t`Invite a person`}</Button>
           <Button variant="default" onClick={() => (isPaused ? pause.mutate(false) : setDialog('pause'))}>
-            {isPaused ? 'Make active again' : 'Pause'}
+            {isPaused ? t`Make active again` : t`Pause`}
           </Button>
         </div>
       )}
       <Tiles>
         <Tile
-          label="Balance"
+          label={t`Balance`}
           figure={
             <>
               <Balance usd={customer.balance_usd} /> USD
             </>
           }
         >
-          {customer.held_usd > 0 && <span className={styles.hint}>{roundUsd(customer.held_usd)} held</span>}
+          {customer.held_usd > 0 && (
+            <span className={styles.hint}>
+              <Trans>{roundUsd(customer.held_usd)} held</Trans>
+            </span>
+          )}
         </Tile>
-        <Tile label="Spent today, UTC" figure={`${roundUsd(customer.spend.today_usd)} USD`} />
-        <Tile label="Spent this month" figure={`${roundUsd(customer.spend.month_usd)} USD`} />
-        <Tile label="Spent in all" figure={`${roundUsd(customer.spend.total_usd)} USD`} />
+        <Tile label={t`Spent today, UTC`} figure={`${roundUsd(customer.spend.today_usd)} USD`} />
+        <Tile label={t`Spent this month`} figure={`${roundUsd(customer.spend.month_usd)} USD`} />
+        <Tile label={t`Spent in all`} figure={`${roundUsd(customer.spend.total_usd)} USD`} />
       </Tiles>
-      <Panel title="Customer">
+      <Panel title={t`Customer`}>
         <Facts
           facts={{
-            State: (
+            [t`State`]: (
               <State state={customer.state === 'active' ? 'ok' : customer.state === 'paused' ? 'warn' : 'off'}>
-                {customer.state}
+                {codeText(customer.state)}
               </State>
             ),
-            Tier: customer.tier,
-            'Requests per minute': limitText(customer.limits.requests_per_minute, customer.tier),
-            'Requests per day': limitText(customer.limits.requests_per_day, customer.tier),
-            'Daily spend cap': limitText(customer.limits.daily_spend_cap_usd, customer.tier, ' USD'),
-            'Shares requests for audits': customer.shares_requests ? 'yes' : 'no',
-            Since: <When at={customer.created_at} form="date" />,
-            Id: (
+            [t`Tier`]: customer.tier,
+            [t`Requests per minute`]: limitText(customer.limits.requests_per_minute, customer.tier),
+            [t`Requests per day`]: limitText(customer.limits.requests_per_day, customer.tier),
+            [t`Daily spend cap`]: limitText(customer.limits.daily_spend_cap_usd, customer.tier, ' USD'),
+            [t`Shares requests for audits`]: customer.shares_requests ? t`yes` : t`no`,
+            [t`Since`]: <When at={customer.created_at} form="date" />,
+            [t`Id`]: (
               <>
-                <code>{customer.id}</code> <CopyButton text={customer.id} what="the id of the customer" />
+                <code>{customer.id}</code> <CopyButton text={customer.id} what={t`the id of the customer`} />
               </>
             ),
           }}
         />
       </Panel>
       <CustomerPrices customerId={customer.id} mayChange={mayOperate && customer.state !== 'deleted'} />
-      <Panel title="People">
+      <Panel title={t`People`}>
         {customer.members.length + customer.invitations.length === 0 ? (
-          <EmptyState text="Nobody can sign in for this customer yet. Invite a person." />
+          <EmptyState text={t`Nobody can sign in for this customer yet. Invite a person.`} />
         ) : (
           <DataTable
-            label="People"
+            label={t`People`}
             rows={[
               ...customer.members.map(({ email, name, role, since }) => ({
                 email,
@@ -176,18 +178,18 @@ function Body({ customer }: { customer: CustomerDetail }) {
             keyOf={({ email, isMember }) => `${email} ${isMember}`}
             columns={[
               personColumn,
-              { title: 'Role', cell: ({ role }) => role },
+              { title: t`Role`, cell: ({ role }) => codeText(role) },
               {
-                title: 'State',
+                title: t`State`,
                 cell: ({ isMember, at }) =>
                   isMember ? (
-                    <>
+                    <Trans>
                       member since <When at={at} />
-                    </>
+                    </Trans>
                   ) : (
-                    <>
+                    <Trans>
                       invited; the link ends <When at={at} form="distance" />
-                    </>
+                    </Trans>
                   ),
               },
             ]}
@@ -195,7 +197,7 @@ function Body({ customer }: { customer: CustomerDetail }) {
         )}
       </Panel>
       <Panel
-        title="Keys"
+        title={t`Keys`}
         aside={
           mayOperate &&
           customer.state !== 'deleted' && (
@@ -206,15 +208,15 @@ function Body({ customer }: { customer: CustomerDetail }) {
         }
       >
         {customer.api_keys.length === 0 ? (
-          <EmptyState text="This customer has no key." />
+          <EmptyState text={t`This customer has no key.`} />
         ) : (
           <DataTable
-            label="Keys"
+            label={t`Keys`}
             rows={customer.api_keys}
             keyOf={({ id }) => id}
             columns={[
               {
-                title: 'Key',
+                title: t`Key`,
                 place: 'name',
                 cell: ({ name, hint, paused_at }) => (
                   <>
@@ -224,14 +226,14 @@ function Body({ customer }: { customer: CustomerDetail }) {
                 sortBy: ({ name }) => name,
               },
               {
-                title: 'This month',
+                title: t`This month`,
                 align: 'right',
                 isLabelled: true,
                 cell: ({ usage }) => <Charge usd={usage.month_usd} />,
                 sortBy: ({ usage }) => usage.month_usd,
               },
               {
-                title: 'In all',
+                title: t`In all`,
                 align: 'right',
                 place: 'figure',
                 isLabelled: true,
@@ -254,7 +256,9 @@ function Body({ customer }: { customer: CustomerDetail }) {
                         <span className="visually-hidden"> {name}</span>
                       </Button>
                       <Button variant="default" size="compact-sm" onClick={() => revoke.mutate(id)}>
-                        Revoke<span className="visually-hidden"> {name}</span>
+                        <Trans>
+                          Revoke<span className="visually-hidden"> {name}</span>
+                        </Trans>
                       </Button>
                     </div>
                   ),
@@ -281,18 +285,18 @@ function Body({ customer }: { customer: CustomerDetail }) {
       )}
       <ConfirmDialog
         isOpen={dialog === 'pause'}
-        title={`Pause ${customer.email}?`}
-        action="Pause the customer"
+        title={t`Pause ${customer.email ?? customer.id}?`}
+        action={t`Pause the customer`}
         isBusy={pause.isPending}
         onConfirm={() => pause.mutate(true)}
         onClose={close}
       >
-        <p>All keys of this customer get an error until you make the customer active again. Running requests finish.</p>
+        <p>{t`All keys of this customer get an error until you make the customer active again. Running requests finish.`}</p>
       </ConfirmDialog>
     </>
   )
 }
 
 function limitText({ value, own }: { value: number; own: number | null }, tier: string, unit = ''): string {
-  return `${countText(value)}${unit}${own === null ? ` (tier ${tier})` : ' (its own)'}`
+  return `${countText(value)}${unit}${own === null ? t` (tier ${tier})` : t` (its own)`}`
 }

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
@@ -50,18 +51,18 @@ export function CustomerKeyDialog({ customerId, onClose }: { customerId: string;
 }
 
 const texts = {
-  title: 'Make a key for this customer',
-  action: 'Make the key',
-  name: 'Name',
-  limit: 'Limit in USD',
-  none: 'none',
-  resets: 'Resets',
+  title: t`Make a key for this customer`,
+  action: t`Make the key`,
+  name: t`Name`,
+  limit: t`Limit in USD`,
+  none: t`none`,
+  resets: t`Resets`,
   windows: [
-    { value: 'daily', label: 'Every day' },
-    { value: 'weekly', label: 'Every Monday' },
-    { value: 'monthly', label: 'Every month' },
-    { value: 'none', label: 'Never' },
+    { value: t`daily`, label: t`Every day` },
+    { value: t`weekly`, label: t`Every Monday` },
+    { value: t`monthly`, label: t`Every month` },
+    { value: t`none`, label: t`Never` },
   ],
-  shown: (name: string) => `The key ${name}`,
-  handOver: 'Whoever has it spends the credit of this customer. Hand it over in a way that nobody else reads.',
+  shown: (name: string) => t`The key ${name}`,
+  handOver: t`Whoever has it spends the credit of this customer. Hand it over in a way that nobody else reads.`,
 } as const

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -14,15 +15,13 @@ export function CustomerPrices({ customerId, mayChange }: { customerId: string; 
   const groups = useQuery(priceGroupsQuery)
   const [isOpen, setOpen] = useState(false)
   const tier = prices.data?.of_tier ?? null
-  const ofTier = tier === null ? 'list prices' : `${tier}, by the tier`
+  const ofTier = tier === null ? t`list prices` : t`${tier}, by the tier`
   return (
     <Panel
-      title="Prices"
+      title={t`Prices`}
       aside={
         mayChange && (
-          <Button variant="default" size="compact-sm" onClick={() => setOpen(true)}>
-            Change prices
-          </Button>
+          <Button variant="default" size="compact-sm" onClick={() => setOpen(true)}>{t`Change prices`}</Button>
         )
       }
     >
@@ -30,21 +29,21 @@ export function CustomerPrices({ customerId, mayChange }: { customerId: string; 
         {({ own, current }) => (
           <Facts
             facts={{
-              'Price group': (
+              [t`Price group`]: (
                 <>
-                  {own ?? ofTier} <Link to="/operator/prices">All price groups</Link>
+                  {own ?? ofTier} <Link to="/operator/prices">{t`All price groups`}</Link>
                 </>
               ),
-              Version: current === null ? '–' : String(current.version),
+              [t`Version`]: current === null ? '–' : String(current.version),
             }}
           />
         )}
       </Loaded>
       {isOpen && groups.data !== undefined && (
         <AssignPricesDialog
-          title="Prices of this customer"
+          title={t`Prices of this customer`}
           path={`customers/${customerId}/price-group`}
-          none={`None: ${ofTier}`}
+          none={t`None: ${ofTier}`}
           names={groups.data.data.map(({ name }) => name)}
           current={prices.data?.own ?? null}
           onClose={() => setOpen(false)}

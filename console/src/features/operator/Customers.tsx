@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, TextInput } from '@mantine/core'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
@@ -13,6 +14,7 @@ import { Balance } from '../../parts/Money.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { SearchFilters, useSearchText } from './SearchFilters.tsx'
 import { useMayOperate } from './use-may-operate.ts'
@@ -27,17 +29,20 @@ export function Customers() {
   const customers = useInfiniteQuery(customersQuery({ search, state }))
   const isFiltered = search !== '' || state !== ''
   return (
-    <Page title="Customers" actions={mayOperate && <Button onClick={() => setAdding(true)}>Add a customer</Button>}>
+    <Page
+      title={t`Customers`}
+      actions={mayOperate && <Button onClick={() => setAdding(true)}>{t`Add a customer`}</Button>}
+    >
       <SearchFilters
-        search={{ text, setText, description: 'E-mail address, name of a member, or id' }}
+        search={{ text, setText, description: t`E-mail address, name of a member, or id` }}
         choice={{
-          label: 'State',
-          description: 'Of the customer',
+          label: t`State`,
+          description: t`Of the customer`,
           data: [
-            { value: '', label: 'All' },
-            { value: 'active', label: 'Active' },
-            { value: 'paused', label: 'Paused' },
-            { value: 'deleted', label: 'Deleted' },
+            { value: '', label: t`All` },
+            { value: 'active', label: t`Active` },
+            { value: 'paused', label: t`Paused` },
+            { value: 'deleted', label: t`Deleted` },
           ],
           value: state,
           onChange: value => setState(value ?? ''),
@@ -49,15 +54,15 @@ export function Customers() {
             const rows = pages.flatMap(({ data }) => data)
             if (rows.length === 0) {
               return (
-                <EmptyState text={isFiltered ? 'No customer matches these filters.' : 'There is no customer yet.'}>
-                  {mayOperate && !isFiltered && <Button onClick={() => setAdding(true)}>Add a customer</Button>}
+                <EmptyState text={isFiltered ? t`No customer matches these filters.` : t`There is no customer yet.`}>
+                  {mayOperate && !isFiltered && <Button onClick={() => setAdding(true)}>{t`Add a customer`}</Button>}
                 </EmptyState>
               )
             }
             return (
               <>
                 <DataTable
-                  label="Customers"
+                  label={t`Customers`}
                   isPaged
                   rows={rows}
                   keyOf={({ id }) => id}
@@ -66,37 +71,39 @@ export function Customers() {
                   }
                   columns={[
                     {
-                      title: 'Customer',
+                      title: t`Customer`,
                       place: 'name',
                       cell: ({ id, email }) => (
                         <Link to="/operator/customers/$customerId" params={{ customerId: id }}>
-                          {email ?? 'deleted'}
+                          {email ?? t`deleted`}
                         </Link>
                       ),
                     },
-                    { title: 'Tier', cell: ({ tier }) => tier },
+                    { title: t`Tier`, cell: ({ tier }) => tier },
                     {
-                      title: 'State',
+                      title: t`State`,
                       cell: ({ state: each }) => (
-                        <State state={each === 'active' ? 'ok' : each === 'paused' ? 'warn' : 'off'}>{each}</State>
+                        <State state={each === 'active' ? 'ok' : each === 'paused' ? 'warn' : 'off'}>
+                          {codeText(each)}
+                        </State>
                       ),
                     },
                     {
-                      title: 'Requests, 30 days',
+                      title: t`Requests, 30 days`,
                       align: 'right',
                       isLabelled: true,
                       cell: ({ requests_30d }) => countText(requests_30d),
                     },
                     {
-                      title: 'Spent, 30 days',
+                      title: t`Spent, 30 days`,
                       align: 'right',
                       isLabelled: true,
                       cell: ({ spent_30d_usd }) => <Balance usd={spent_30d_usd} />,
                     },
-                    { title: 'People', align: 'right', place: 'hidden', cell: ({ people }) => countText(people) },
-                    { title: 'Keys', align: 'right', place: 'hidden', cell: ({ keys }) => countText(keys) },
+                    { title: t`People`, align: 'right', place: 'hidden', cell: ({ people }) => countText(people) },
+                    { title: t`Keys`, align: 'right', place: 'hidden', cell: ({ keys }) => countText(keys) },
                     {
-                      title: 'Balance',
+                      title: t`Balance`,
                       align: 'right',
                       place: 'figure',
                       isLabelled: true,
@@ -110,9 +117,7 @@ export function Customers() {
                       variant="default"
                       loading={customers.isFetchingNextPage}
                       onClick={() => void customers.fetchNextPage()}
-                    >
-                      Show more
-                    </Button>
+                    >{t`Show more`}</Button>
                   </div>
                 )}
               </>
@@ -130,15 +135,15 @@ function NewCustomer({ onClose }: { onClose: () => void }) {
   const [email, setEmail] = useState('')
   const add = useWrite<void, { id: string }>(() => ({ method: 'POST', path: 'operator/customers', body: { email } }), {
     areas: ['customers'],
-    done: `${email} is a customer now.`,
+    done: t`${email} is a customer now.`,
     onDone: ({ id }) => void navigate({ to: '/operator/customers/$customerId', params: { customerId: id } }),
     showsError: true,
   })
   return (
-    <FormDialog title="Add a customer" action="Add" sending={add} onSubmit={() => add.mutate()} onClose={onClose}>
+    <FormDialog title={t`Add a customer`} action={t`Add`} sending={add} onSubmit={() => add.mutate()} onClose={onClose}>
       <TextInput
-        label="Billing address"
-        description="The customer gets the signup credit. Invite people afterwards."
+        label={t`Billing address`}
+        description={t`The customer gets the signup credit. Invite people afterwards.`}
         type="email"
         required
         value={email}

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { CustomerDetail, GrantResult } from '#api/operator/customers.ts'
@@ -39,11 +40,11 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
   })
   return (
     <FormDialog
-      title={`Grant credit to ${customer.email}`}
-      action={preview === null ? 'See what would happen' : 'Grant it'}
+      title={t`Grant credit to ${customer.email ?? customer.id}`}
+      action={preview === null ? t`See what would happen` : t`Grant it`}
       isDisabled={preview?.state === 'duplicate'}
       sending={{ isPending: tryOut.isPending || grant.isPending, error: tryOut.error ?? grant.error }}
-      {...(preview !== null && { back: { label: 'Back', onClick: () => setPreview(null) } })}
+      {...(preview !== null && { back: { label: t`Back`, onClick: () => setPreview(null) } })}
       onSubmit={() => {
         if (preview === null) tryOut.mutate()
         else grant.mutate()
@@ -54,47 +55,47 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
         <>
           <AmountField label="USD" required value={amount} onText={setAmount} data-autofocus />
           <Select
-            label="Kind"
-            description="What promotion credit pays to hosters comes from a budget."
+            label={t`Kind`}
+            description={t`What promotion credit pays to hosters comes from a budget.`}
             required
-            placeholder="Choose one"
+            placeholder={t`Choose one`}
             value={kind}
             onChange={value => setKind(value as typeof kind)}
             data={[
-              { value: 'paid', label: 'Paid, for example by invoice' },
-              { value: 'promotion', label: 'Promotion: nobody pays for it' },
+              { value: 'paid', label: t`Paid, for example by invoice` },
+              { value: 'promotion', label: t`Promotion: nobody pays for it` },
             ]}
           />
           <TextInput
-            label="Reason"
-            description="The customer sees it in the statement."
+            label={t`Reason`}
+            description={t`The customer sees it in the statement.`}
             required
             value={reason}
             onChange={event => setReason(event.currentTarget.value)}
           />
           <TextInput
-            label="Reference"
-            description="For example the number of a payment. The same reference is granted only once."
+            label={t`Reference`}
+            description={t`For example the number of a payment. The same reference is granted only once.`}
             value={ref}
             onChange={event => setRef(event.currentTarget.value)}
           />
         </>
       ) : (
         // The field that had the focus is gone, and Enter must not grant before the person has read.
-        <section ref={focus} tabIndex={-1} aria-label="What would happen">
+        <section ref={focus} tabIndex={-1} aria-label={t`What would happen`}>
           <Facts
             facts={{
-              Grant: `${chargeText(preview.amount_usd)} USD`,
-              Kind: kind,
-              Reason: reason,
-              'Balance now': `${chargeText(preview.balance_before_usd)} USD`,
-              'Balance afterwards': `${chargeText(preview.balance_after_usd)} USD`,
-              Tier: preview.tier === preview.tier_after ? preview.tier : `${preview.tier} → ${preview.tier_after}`,
-              Note:
+              [t`Grant`]: `${chargeText(preview.amount_usd)} USD`,
+              [t`Kind`]: kind,
+              [t`Reason`]: reason,
+              [t`Balance now`]: `${chargeText(preview.balance_before_usd)} USD`,
+              [t`Balance afterwards`]: `${chargeText(preview.balance_after_usd)} USD`,
+              [t`Tier`]: preview.tier === preview.tier_after ? preview.tier : `${preview.tier} → ${preview.tier_after}`,
+              [t`Note`]:
                 preview.state === 'waiting'
-                  ? 'A second operator must approve this grant.'
+                  ? t`A second operator must approve this grant.`
                   : preview.state === 'duplicate'
-                    ? 'This reference was granted before. Nothing would change.'
+                    ? t`This reference was granted before. Nothing would change.`
                     : null,
             }}
           />
@@ -109,7 +110,7 @@ function focus(element: HTMLElement | null): void {
 }
 
 function grantText(state: GrantResult['state'], amountUsd: number): string {
-  if (state === 'waiting') return 'A second operator must approve the grant.'
-  if (state === 'duplicate') return 'This reference was granted before. Nothing has changed.'
-  return `${chargeText(amountUsd)} USD are granted.`
+  if (state === 'waiting') return t`A second operator must approve the grant.`
+  if (state === 'duplicate') return t`This reference was granted before. Nothing has changed.`
+  return t`${chargeText(amountUsd)} USD are granted.`
 }

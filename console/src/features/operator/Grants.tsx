@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, SegmentedControl } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -12,6 +13,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { useMayOperate } from './use-may-operate.ts'
 
@@ -24,17 +26,17 @@ export function Grants() {
     ({ id, decision }) => ({ method: 'POST', path: `operator/grants/${id}/${decision}`, body: {} }),
     {
       areas: ['grants', 'customers', 'overview'],
-      done: (_, { decision }) => (decision === 'approve' ? 'The credit is granted.' : 'The grant is rejected.'),
+      done: (_, { decision }) => (decision === 'approve' ? t`The credit is granted.` : t`The grant is rejected.`),
     },
   )
   return (
-    <Page title="Grants">
+    <Page title={t`Grants`}>
       <div>
         <SegmentedControl
-          aria-label="Which grants"
+          aria-label={t`Which grants`}
           data={[
-            { value: 'waiting', label: 'Waiting' },
-            { value: 'all', label: 'All' },
+            { value: 'waiting', label: t`Waiting` },
+            { value: 'all', label: t`All` },
           ]}
           value={shown}
           onChange={value => setShown(value as 'waiting' | 'all')}
@@ -45,37 +47,41 @@ export function Grants() {
           {({ data }) =>
             data.length === 0 ? (
               <EmptyState
-                text={shown === 'waiting' ? 'No grant waits for a second operator.' : 'No credit was granted here yet.'}
+                text={
+                  shown === 'waiting' ? t`No grant waits for a second operator.` : t`No credit was granted here yet.`
+                }
               >
-                <Link to="/operator/customers">Choose a customer to grant credit to</Link>
+                <Link to="/operator/customers">{t`Choose a customer to grant credit to`}</Link>
               </EmptyState>
             ) : (
               <DataTable
-                label="Grants"
+                label={t`Grants`}
                 rows={data}
                 keyOf={({ id }) => id}
                 columns={[
                   {
-                    title: 'Customer',
+                    title: t`Customer`,
                     place: 'name',
                     cell: ({ customer_id, email }) => (
                       <Link to="/operator/customers/$customerId" params={{ customerId: customer_id }}>
-                        {email ?? 'deleted'}
+                        {email ?? t`deleted`}
                       </Link>
                     ),
                   },
-                  { title: 'Reason', cell: ({ reason, ref }) => `${reason} (${ref})` },
+                  { title: t`Reason`, cell: ({ reason, ref }) => `${reason} (${ref})` },
                   {
-                    title: 'Kind',
+                    title: t`Kind`,
                     isLabelled: true,
-                    cell: ({ is_promotion }) => (is_promotion ? 'promotion' : 'paid'),
+                    cell: ({ is_promotion }) => (is_promotion ? t`promotion` : t`paid`),
                   },
-                  { title: 'Asked by', isLabelled: true, cell: ({ requested_by }) => requested_by },
-                  { title: 'Time', cell: ({ requested_at }) => <When at={requested_at} /> },
+                  { title: t`Asked by`, isLabelled: true, cell: ({ requested_by }) => requested_by },
+                  { title: t`Time`, cell: ({ requested_at }) => <When at={requested_at} /> },
                   {
-                    title: 'State',
+                    title: t`State`,
                     cell: ({ state }) => (
-                      <State state={state === 'granted' ? 'ok' : state === 'waiting' ? 'warn' : 'off'}>{state}</State>
+                      <State state={state === 'granted' ? 'ok' : state === 'waiting' ? 'warn' : 'off'}>
+                        {codeText(state)}
+                      </State>
                     ),
                   },
                   {
@@ -93,16 +99,17 @@ export function Grants() {
                       state === 'waiting' && (
                         <div className={styles.buttons}>
                           {!is_own && (
-                            <Button size="compact-sm" onClick={() => decide.mutate({ id, decision: 'approve' })}>
-                              Approve
-                            </Button>
+                            <Button
+                              size="compact-sm"
+                              onClick={() => decide.mutate({ id, decision: 'approve' })}
+                            >{t`Approve`}</Button>
                           )}
                           <Button
                             size="compact-sm"
                             variant="default"
                             onClick={() => decide.mutate({ id, decision: 'reject' })}
                           >
-                            {is_own ? 'Withdraw' : 'Reject'}
+                            {is_own ? t`Withdraw` : t`Reject`}
                           </Button>
                         </div>
                       ),

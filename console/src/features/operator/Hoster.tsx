@@ -1,8 +1,10 @@
+import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
-import { useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
 import type { HosterReview } from '#api/operator/supply.ts'
+import { fromGateway } from '../../api/gateway-link.ts'
 import { hosterReviewQuery } from '../../api/operator-queries.ts'
 import { shareText } from '../../format/number-text.ts'
 import { exactUsd } from '../../format/usd-text.ts'
@@ -10,12 +12,12 @@ import { CopyButton } from '../../parts/CopyButton.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Facts } from '../../parts/Facts.tsx'
-import { InviteDialog } from '../../parts/InviteDialog.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import { HosterMoney } from './HosterMoney.tsx'
 import { HosterStateDialog, stateActions } from './HosterStateDialog.tsx'
 import { HosterTrust } from './HosterTrust.tsx'
@@ -23,7 +25,14 @@ import { hosterMarks } from './hoster-marks.ts'
 import styles from './operator.module.css'
 import { useMayOperate } from './use-may-operate.ts'
 
-const roles = ['owner', 'developer', 'billing', 'viewer'].map(value => ({ value, label: value }))
+const InviteDialog = lazy(
+  fromGateway(async () => ({ default: (await import('../../parts/InviteDialog.tsx')).InviteDialog })),
+)
+
+const roles = ['owner', 'developer', 'billing', 'viewer'].map(value => ({
+  value,
+  label: codeText(value),
+}))
 
 /** One hoster as the operator reviews it. */
 export function Hoster() {
@@ -31,12 +40,8 @@ export function Hoster() {
   const hoster = useQuery(hosterReviewQuery(hosterId))
   return (
     <Page
-      title={hoster.data?.name ?? 'Hoster'}
-      actions={
-        <Link to="/h/$hosterId" params={{ hosterId }}>
-          See what the hoster sees
-        </Link>
-      }
+      title={hoster.data?.name ?? t`Hoster`}
+      actions={<Link to="/h/$hosterId" params={{ hosterId }}>{t`See what the hoster sees`}</Link>}
     >
       <Loaded query={hoster} height={640}>
         {data => <Body hoster={data} />}
@@ -60,43 +65,43 @@ function Body({ hoster }: { hoster: HosterReview }) {
           ))}
         </div>
       )}
-      <Panel title="Hoster">
+      <Panel title={t`Hoster`}>
         <Facts
           facts={{
-            State: <State state={hosterMarks[hoster.state]}>{hoster.state}</State>,
-            Server: hoster.transport === 'agent' ? 'connects by an agent' : <code>{hoster.base_url}</code>,
-            Share: shareText(hoster.share),
-            Applied: <When at={hoster.created_at} />,
-            'First active': hoster.active_since === null ? 'not yet' : <When at={hoster.active_since} />,
-            Region: hoster.manifest?.region,
-            'Data policy': hoster.manifest === null ? null : policyText(hoster.manifest.data_policy),
-            Id: (
+            [t`State`]: <State state={hosterMarks[hoster.state]}>{codeText(hoster.state)}</State>,
+            [t`Server`]: hoster.transport === 'agent' ? t`connects by an agent` : <code>{hoster.base_url}</code>,
+            [t`Share`]: shareText(hoster.share),
+            [t`Applied`]: <When at={hoster.created_at} />,
+            [t`First active`]: hoster.active_since === null ? t`not yet` : <When at={hoster.active_since} />,
+            [t`Region`]: hoster.manifest?.region,
+            [t`Data policy`]: hoster.manifest === null ? null : policyText(hoster.manifest.data_policy),
+            [t`Id`]: (
               <>
-                <code>{hoster.id}</code> <CopyButton text={hoster.id} what="the id of the hoster" />
+                <code>{hoster.id}</code> <CopyButton text={hoster.id} what={t`the id of the hoster`} />
               </>
             ),
           }}
         />
       </Panel>
       <Verification verification={hoster.verification} />
-      <Panel title="Models and prices">
+      <Panel title={t`Models and prices`}>
         {hoster.models.length === 0 ? (
-          <EmptyState text="It offers no model yet." />
+          <EmptyState text={t`It offers no model yet.`} />
         ) : (
           <DataTable
-            label="Models and prices"
+            label={t`Models and prices`}
             rows={hoster.models}
             keyOf={({ model }) => model}
             columns={[
-              { title: 'Model', place: 'name', cell: ({ model }) => model },
+              { title: t`Model`, place: 'name', cell: ({ model }) => model },
               {
-                title: 'Quantization',
+                title: t`Quantization`,
                 isLabelled: true,
                 cell: ({ model }) =>
-                  hoster.manifest?.models.find(({ id }) => id === model)?.quantization ?? 'not stated',
+                  hoster.manifest?.models.find(({ id }) => id === model)?.quantization ?? t`not stated`,
               },
               {
-                title: 'USD per million, in / out',
+                title: t`USD per million, in / out`,
                 align: 'right',
                 place: 'figure',
                 isLabelled: true,
@@ -109,51 +114,51 @@ function Body({ hoster }: { hoster: HosterReview }) {
       <HosterTrust hoster={hoster} />
       <HosterMoney hosterId={hoster.id} name={hoster.name} />
       <Panel
-        title="People"
+        title={t`People`}
         aside={
           mayOperate &&
           hoster.state !== 'retired' && (
-            <Button size="compact-sm" variant="default" onClick={() => setInviting(true)}>
-              Invite a person
-            </Button>
+            <Button size="compact-sm" variant="default" onClick={() => setInviting(true)}>{t`Invite a person`}</Button>
           )
         }
       >
         {hoster.people.length === 0 ? (
-          <EmptyState text="Nobody signs in for it yet. Invite its owner." />
+          <EmptyState text={t`Nobody signs in for it yet. Invite its owner.`} />
         ) : (
           <DataTable
-            label="People"
+            label={t`People`}
             rows={hoster.people}
             keyOf={({ email }) => email}
             columns={[
-              { title: 'Person', place: 'name', cell: ({ email }) => email },
-              { title: 'Role', cell: ({ role }) => role },
+              { title: t`Person`, place: 'name', cell: ({ email }) => email },
+              { title: t`Role`, cell: ({ role }) => codeText(role) },
             ]}
           />
         )}
       </Panel>
-      <Panel title="History">
+      <Panel title={t`History`}>
         <DataTable
-          label="History"
+          label={t`History`}
           rows={hoster.state_changes}
           keyOf={({ at, to }) => `${at} ${to}`}
           columns={[
-            { title: 'Time', cell: ({ at }) => <When at={at} /> },
-            { title: 'State', place: 'name', cell: ({ to }) => to },
-            { title: 'Reason', cell: ({ reason }) => reason },
-            { title: 'By', isLabelled: true, cell: ({ by }) => (by === 'system' ? 'the gateway' : by) },
+            { title: t`Time`, cell: ({ at }) => <When at={at} /> },
+            { title: t`State`, place: 'name', cell: ({ to }) => codeText(to) },
+            { title: t`Reason`, cell: ({ reason }) => reason },
+            { title: t`By`, isLabelled: true, cell: ({ by }) => (by === 'system' ? t`the gateway` : codeText(by)) },
           ]}
         />
       </Panel>
       {isInviting && (
-        <InviteDialog
-          path={`operator/hosters/${hoster.id}/invites`}
-          areas={['supply', 'hoster-people']}
-          roles={roles}
-          firstRole="owner"
-          onClose={() => setInviting(false)}
-        />
+        <Suspense>
+          <InviteDialog
+            path={`operator/hosters/${hoster.id}/invites`}
+            areas={['supply', 'hoster-people']}
+            roles={roles}
+            firstRole="owner"
+            onClose={() => setInviting(false)}
+          />
+        </Suspense>
       )}
       {chosen !== null && <HosterStateDialog hoster={hoster} to={chosen} onClose={() => setChosen(null)} />}
     </>
@@ -163,37 +168,37 @@ function Body({ hoster }: { hoster: HosterReview }) {
 function Verification({ verification }: { verification: HosterReview['verification'] }) {
   const { challenge, manifest, prices, probes, checked_at: checkedAt } = verification
   const rows = [
-    { check: 'Proof of the server', isPassed: challenge.passed, problem: challenge.problem },
-    { check: 'Models', isPassed: manifest.passed, problem: manifest.problem },
-    { check: 'Prices within your bounds', isPassed: prices.passed, problem: prices.problem },
+    { check: t`Proof of the server`, isPassed: challenge.passed, problem: challenge.problem },
+    { check: t`Models`, isPassed: manifest.passed, problem: manifest.problem },
+    { check: t`Prices within your bounds`, isPassed: prices.passed, problem: prices.problem },
     ...probes.map(({ model, passed, problem }) => ({
-      check: `Answers of ${model}`,
+      check: t`Answers of ${model}`,
       isPassed: passed >= 3,
-      problem: problem ?? `${passed} of 3`,
+      problem: problem ?? t`${passed} of 3`,
     })),
   ]
   return (
     <Panel
-      title="Verification"
+      title={t`Verification`}
       aside={
         <span className={styles.hint}>
-          {checkedAt === null ? 'not checked yet' : <When at={checkedAt} form="distance" />}
+          {checkedAt === null ? t`not checked yet` : <When at={checkedAt} form="distance" />}
         </span>
       }
     >
       <DataTable
-        label="Verification"
+        label={t`Verification`}
         rows={rows}
         keyOf={({ check }) => check}
         columns={[
-          { title: 'Check', place: 'name', cell: ({ check }) => check },
+          { title: t`Check`, place: 'name', cell: ({ check }) => check },
           {
-            title: 'Result',
+            title: t`Result`,
             place: 'figure',
             isLabelled: true,
-            cell: ({ isPassed }) => <State state={isPassed ? 'ok' : 'warn'}>{isPassed ? 'passed' : 'open'}</State>,
+            cell: ({ isPassed }) => <State state={isPassed ? 'ok' : 'warn'}>{isPassed ? t`passed` : t`open`}</State>,
           },
-          { title: 'Detail', cell: ({ isPassed, problem }) => (isPassed ? '' : problem) },
+          { title: t`Detail`, cell: ({ isPassed, problem }) => (isPassed ? '' : problem) },
         ]}
       />
     </Panel>
@@ -201,8 +206,8 @@ function Verification({ verification }: { verification: HosterReview['verificati
 }
 
 function policyText(policy: NonNullable<HosterReview['manifest']>['data_policy']): string {
-  if (policy === null || policy === undefined) return 'not stated'
+  if (policy === null || policy === undefined) return t`not stated`
   const { trains_on_data: trains, retention_days: days } = policy
-  const kept = days === null ? 'kept without limit' : days === 0 ? 'not kept' : `kept for ${days} days`
-  return `${trains ? 'used for training' : 'not used for training'}, ${kept}`
+  const kept = days === null ? t`kept without limit` : days === 0 ? t`not kept` : t`kept for ${days} days`
+  return `${trains ? t`used for training` : t`not used for training`}, ${kept}`
 }

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -29,17 +31,19 @@ export function HosterMoney({ hosterId, name }: { hosterId: string; name: string
   const isFrozen = money.data !== undefined && money.data.frozen_reason !== null
   return (
     <Panel
-      title="Earnings"
+      title={t`Earnings`}
       aside={
         mayOperate &&
         money.data !== undefined && (
           <div className={styles.buttons}>
             <Button size="compact-sm" variant="default" onClick={() => setDialog(isFrozen ? 'release' : 'freeze')}>
-              {isFrozen ? 'Pay it again' : 'Freeze payouts'}
+              {isFrozen ? t`Pay it again` : t`Freeze payouts`}
             </Button>
-            <Button size="compact-sm" variant="default" onClick={() => setDialog('take')}>
-              Take earnings back
-            </Button>
+            <Button
+              size="compact-sm"
+              variant="default"
+              onClick={() => setDialog('take')}
+            >{t`Take earnings back`}</Button>
           </div>
         )
       }
@@ -49,21 +53,21 @@ export function HosterMoney({ hosterId, name }: { hosterId: string; name: string
           <div className={styles.form}>
             <Facts
               facts={{
-                Balance: <Usd usd={data.balance_usd} />,
-                Held: (
+                [t`Balance`]: <Usd usd={data.balance_usd} />,
+                [t`Held`]: (
                   <>
                     <Usd usd={data.held_usd} />
-                    {data.held_until !== null && ` until ${utcDayText(data.held_until)}`}
+                    {data.held_until !== null && t` until ${utcDayText(data.held_until)}`}
                   </>
                 ),
-                Promotional: <Usd usd={data.promotion.share_usd} />,
-                Payable: <Usd usd={data.payable_usd} />,
-                Payouts:
+                [t`Promotional`]: <Usd usd={data.promotion.share_usd} />,
+                [t`Payable`]: <Usd usd={data.payable_usd} />,
+                [t`Payouts`]:
                   data.frozen_reason === null ? (
-                    <State state="ok">in the next batch</State>
+                    <State state="ok">{t`in the next batch`}</State>
                   ) : (
                     <>
-                      <State state="danger">frozen</State> {data.frozen_reason}
+                      <State state="danger">{t`frozen`}</State> {data.frozen_reason}
                     </>
                   ),
               }}
@@ -78,14 +82,12 @@ export function HosterMoney({ hosterId, name }: { hosterId: string; name: string
             {dialog === 'take' && <ClawBackDialog hosterId={hosterId} name={name} money={data} onClose={close} />}
             {dialog !== null && typeof dialog === 'object' && (
               <ReasonDialog
-                title={`Give ${chargeText(dialog.amount_usd)} USD back to ${name}?`}
-                action="Give it back"
+                title={t`Give ${chargeText(dialog.amount_usd)} USD back to ${name}?`}
+                action={t`Give it back`}
                 send={reason => ({ method: 'POST', path: `operator/clawbacks/${dialog.id}/return`, body: { reason } })}
-                done={`${name} has ${chargeText(dialog.amount_usd)} USD again.`}
+                done={t`${name} has ${chargeText(dialog.amount_usd)} USD again.`}
                 onClose={close}
-              >
-                All of it is payable again. Do this when the dispute was won, or when there was no fraud.
-              </ReasonDialog>
+              >{t`All of it is payable again. Do this when the dispute was won, or when there was no fraud.`}</ReasonDialog>
             )}
           </div>
         )}
@@ -111,14 +113,14 @@ function Clawbacks({
 }) {
   return (
     <DataTable
-      label="Taken back"
+      label={t`Taken back`}
       rows={clawbacks}
       keyOf={({ id }) => id}
       columns={[
-        { title: 'Taken back', place: 'name', cell: ({ at }) => <When at={at} /> },
-        { title: 'For', cell: ({ cause }) => (cause === 'fraud' ? 'fraud' : 'a disputed payment') },
-        { title: 'Reason', cell: ({ reason }) => reason },
-        { title: 'By', isLabelled: true, cell: ({ made_by }) => made_by ?? 'the command line' },
+        { title: t`Taken back`, place: 'name', cell: ({ at }) => <When at={at} /> },
+        { title: t`For`, cell: ({ cause }) => (cause === 'fraud' ? t`fraud` : t`a disputed payment`) },
+        { title: t`Reason`, cell: ({ reason }) => reason },
+        { title: t`By`, isLabelled: true, cell: ({ made_by }) => made_by ?? t`the command line` },
         {
           title: 'USD',
           align: 'right',
@@ -132,12 +134,14 @@ function Clawbacks({
           cell: clawback =>
             clawback.returned_at !== null ? (
               <State state="off">
-                {clawback.return_reason === null ? 'given back' : `given back: ${clawback.return_reason}`}
+                {clawback.return_reason === null ? t`given back` : t`given back: ${clawback.return_reason}`}
               </State>
             ) : (
               onReturn !== undefined && (
                 <Button size="compact-sm" variant="default" onClick={() => onReturn(clawback)}>
-                  Give back<span className="visually-hidden"> {chargeText(clawback.amount_usd)} USD</span>
+                  <Trans>
+                    Give back<span className="visually-hidden"> {chargeText(clawback.amount_usd)} USD</span>
+                  </Trans>
                 </Button>
               )
             ),
@@ -160,21 +164,21 @@ function FreezeDialog({
 }) {
   return (
     <ReasonDialog
-      title={isFrozen ? `Freeze the payouts of ${name}?` : `Pay ${name} again?`}
-      action={isFrozen ? 'Freeze them' : 'Pay it again'}
+      title={isFrozen ? t`Freeze the payouts of ${name}?` : t`Pay ${name} again?`}
+      action={isFrozen ? t`Freeze them` : t`Pay it again`}
       isDanger={isFrozen}
-      {...(!isFrozen && { reader: 'The audit log keeps it.' })}
+      {...(!isFrozen && { reader: t`The audit log keeps it.` })}
       send={reason => ({
         method: 'POST',
         path: `operator/hosters/${hosterId}/${isFrozen ? 'freeze' : 'release'}`,
         body: { reason },
       })}
-      done={isFrozen ? `The payouts of ${name} are frozen.` : `${name} is paid again.`}
+      done={isFrozen ? t`The payouts of ${name} are frozen.` : t`${name} is paid again.`}
       onClose={onClose}
     >
       {isFrozen
-        ? 'It is not paid and cannot move earnings. It still earns, and nothing is taken from it.'
-        : 'The next batch pays what is payable.'}
+        ? t`It is not paid and cannot move earnings. It still earns, and nothing is taken from it.`
+        : t`The next batch pays what is payable.`}
     </ReasonDialog>
   )
 }

@@ -1,4 +1,6 @@
+import { t } from '@lingui/core/macro'
 import type { HosterReview } from '#api/operator/supply.ts'
+import { codeText } from '../../texts/code-text.ts'
 import { ReasonDialog } from './ReasonDialog.tsx'
 
 type State = HosterReview['state']
@@ -14,13 +16,13 @@ export function stateActions({ state, next_states: next }: Pick<HosterReview, 's
   const labels: Partial<Record<State, string>> = {
     active:
       state === 'verified'
-        ? 'Approve'
+        ? t`Approve`
         : state === 'paused' || state === 'suspended'
-          ? 'Resume'
-          : 'Approve without the checks',
-    suspended: 'Suspend',
-    retired: state === 'applied' || state === 'pending' || state === 'verified' ? 'Reject' : 'Retire',
-    pending: 'Verify again',
+          ? t`Resume`
+          : t`Approve without the checks`,
+    suspended: t`Suspend`,
+    retired: state === 'applied' || state === 'pending' || state === 'verified' ? t`Reject` : t`Retire`,
+    pending: t`Verify again`,
   }
   return next.flatMap(to => {
     const label = labels[to]
@@ -29,10 +31,10 @@ export function stateActions({ state, next_states: next }: Pick<HosterReview, 's
 }
 
 const effects: Partial<Record<State, string>> = {
-  active: 'It gets requests at once.',
-  suspended: 'It gets no further requests. Running requests end as usual, and what it has earned stays payable.',
-  retired: 'It never comes back, and its keys end. What it has earned stays payable.',
-  pending: 'It gets no requests until all checks have passed again.',
+  active: t`It gets requests at once.`,
+  suspended: t`It gets no further requests. Running requests end as usual, and what it has earned stays payable.`,
+  retired: t`It never comes back, and its keys end. What it has earned stays payable.`,
+  pending: t`It gets no requests until all checks have passed again.`,
 }
 
 /** Changes the state of a hoster, with a reason for the hoster and the audit log. */
@@ -44,7 +46,7 @@ export function HosterStateDialog({ hoster, to, onClose }: { hoster: HosterRevie
       action={label}
       isDanger={to !== 'active'}
       send={reason => ({ method: 'PATCH', path: `operator/hosters/${hoster.id}`, body: { state: to, reason } })}
-      done={`${hoster.name} is ${to}.`}
+      done={t`${hoster.name} is ${codeText(to)}.`}
       onClose={onClose}
     >
       {effects[to]}

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -12,6 +13,7 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { ReasonDialog } from './ReasonDialog.tsx'
 import { TrustDialog } from './TrustDialog.tsx'
@@ -28,25 +30,19 @@ export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'nam
   const close = () => setDialog(null)
   return (
     <Panel
-      title="Trust"
+      title={t`Trust`}
       aside={
         mayOperate && (
           <div className={styles.buttons}>
             {trust.data?.is_quarantined && (
               <>
-                <Button size="compact-sm" onClick={() => setDialog('end')}>
-                  End the quarantine
-                </Button>
-                <Button size="compact-sm" variant="default" onClick={() => setDialog('keep')}>
-                  Keep it
-                </Button>
+                <Button size="compact-sm" onClick={() => setDialog('end')}>{t`End the quarantine`}</Button>
+                <Button size="compact-sm" variant="default" onClick={() => setDialog('keep')}>{t`Keep it`}</Button>
               </>
             )}
-            <Button size="compact-sm" variant="default" onClick={() => setDialog('trust')}>
-              Set the trust
-            </Button>
+            <Button size="compact-sm" variant="default" onClick={() => setDialog('trust')}>{t`Set the trust`}</Button>
             <Button size="compact-sm" variant="default" onClick={() => setDialog('contract')}>
-              {hasContract ? 'End the contract' : 'Note a contract'}
+              {hasContract ? t`End the contract` : t`Note a contract`}
             </Button>
           </div>
         )
@@ -57,34 +53,34 @@ export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'nam
           <div className={styles.form}>
             <Facts
               facts={{
-                Score: `${data.score.toFixed(2)}${data.is_set_by_operator ? `, set by an operator; earned ${data.earned_score.toFixed(2)}` : ''}`,
-                Trusted: (
+                [t`Score`]: `${data.score.toFixed(2)}${data.is_set_by_operator ? t`, set by an operator; earned ${data.earned_score.toFixed(2)}` : ''}`,
+                [t`Trusted`]: (
                   <State state={data.is_trusted ? 'ok' : 'off'}>
-                    {data.is_trusted ? 'serves trusted_only' : 'not above 0.8'}
+                    {data.is_trusted ? t`serves trusted_only` : t`not above 0.8`}
                   </State>
                 ),
-                Standing: `${data.standing}, at most ${data.cap.toFixed(2)}`,
-                Contract: hasContract ? 'yes' : 'none',
-                Quarantine: data.is_quarantined ? (data.quarantine_reason ?? 'yes') : null,
-                Requests: countText(data.requests),
-                Audits: countText(data.audits),
-                'May recognise audits of': data.recognisable_models.join(', ') || null,
+                [t`Standing`]: t`${codeText(data.standing)}, at most ${data.cap.toFixed(2)}`,
+                [t`Contract`]: hasContract ? t`yes` : t`none`,
+                [t`Quarantine`]: data.is_quarantined ? (data.quarantine_reason ?? t`yes`) : null,
+                [t`Requests`]: countText(data.requests),
+                [t`Audits`]: countText(data.audits),
+                [t`May recognise audits of`]: data.recognisable_models.join(', ') || null,
               }}
             />
             <DataTable
-              label="Parts of the score"
+              label={t`Parts of the score`}
               rows={data.components}
               keyOf={each => each.name}
               columns={[
-                { title: 'Part', place: 'name', cell: each => each.name },
+                { title: t`Part`, place: 'name', cell: each => codeText(each.name) },
                 {
-                  title: 'Sample',
+                  title: t`Sample`,
                   align: 'right',
                   isLabelled: true,
                   cell: ({ sample }) => countText(Math.round(sample)),
                 },
                 {
-                  title: 'Bound',
+                  title: t`Bound`,
                   align: 'right',
                   place: 'figure',
                   isLabelled: true,
@@ -95,29 +91,29 @@ export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'nam
             {data.last_audits.length > 0 && (
               <AuditTable
                 audits={data.last_audits.slice(0, AUDITS_SHOWN)}
-                when={{ title: 'Time', cell: ({ at }) => <When at={at} /> }}
+                when={{ title: t`Time`, cell: ({ at }) => <When at={at} /> }}
               />
             )}
-            {data.appeals.length > 0 && <AppealTable appeals={data.appeals} waits="waits for you" />}
+            {data.appeals.length > 0 && <AppealTable appeals={data.appeals} waits={t`waits for you`} />}
             {dialog === 'trust' && (
               <TrustDialog hoster={{ id: hosterId, name, trust_score: data.score }} onClose={close} />
             )}
             {dialog === 'contract' && (
               <ReasonDialog
-                title={hasContract ? `Has the contract with ${name} ended?` : `Is ${name} under contract?`}
-                action={hasContract ? 'It has ended' : 'It is under contract'}
-                reader="For the audit log, for example the number of the contract."
+                title={hasContract ? t`Has the contract with ${name} ended?` : t`Is ${name} under contract?`}
+                action={hasContract ? t`It has ended` : t`It is under contract`}
+                reader={t`For the audit log, for example the number of the contract.`}
                 send={reason => ({
                   method: 'PATCH',
                   path: `operator/hosters/${hosterId}`,
                   body: { has_contract: !hasContract, reason },
                 })}
-                done={hasContract ? `${name} is under no contract.` : `${name} is under contract.`}
+                done={hasContract ? t`${name} is under no contract.` : t`${name} is under contract.`}
                 onClose={close}
               >
                 {hasContract
-                  ? 'Its trust score gets the limit of hosters without a contract again.'
-                  : 'A contract lifts the limit of the trust score: it can reach 1. The score is still earned.'}
+                  ? t`Its trust score gets the limit of hosters without a contract again.`
+                  : t`A contract lifts the limit of the trust score: it can reach 1. The score is still earned.`}
               </ReasonDialog>
             )}
             {(dialog === 'end' || dialog === 'keep') && (
@@ -144,21 +140,21 @@ function QuarantineDialog({
   const isEnd = decision === 'end'
   return (
     <ReasonDialog
-      title={isEnd ? `End the quarantine of ${name}?` : `Keep the quarantine of ${name}?`}
-      action={isEnd ? 'End it' : 'Keep it'}
-      reader="It answers the appeal. The hoster reads it."
+      title={isEnd ? t`End the quarantine of ${name}?` : t`Keep the quarantine of ${name}?`}
+      action={isEnd ? t`End it` : t`Keep it`}
+      reader={t`It answers the appeal. The hoster reads it.`}
       maxLength={4_000}
       send={reason => ({
         method: 'POST',
         path: `operator/hosters/${hosterId}/quarantine`,
         body: { decision, reason },
       })}
-      done={isEnd ? `${name} gets requests again.` : 'The quarantine stays.'}
+      done={isEnd ? t`${name} gets requests again.` : t`The quarantine stays.`}
       onClose={onClose}
     >
       {isEnd
-        ? 'It becomes active, its payouts are released, and the tests start again.'
-        : 'It stays suspended, and its payouts stay frozen.'}
+        ? t`It becomes active, its payouts are released, and the tests start again.`
+        : t`It stays suspended, and its payouts stay frozen.`}
     </ReasonDialog>
   )
 }

@@ -1,10 +1,11 @@
+import { plural, t } from '@lingui/core/macro'
 import { ActionIcon, Button, Menu } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorHosters } from '#api/operator/supply.ts'
 import { hostersQuery } from '../../api/operator-queries.ts'
-import { plural, shareText } from '../../format/number-text.ts'
+import { shareText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { InviteDialog } from '../../parts/InviteDialog.tsx'
@@ -14,6 +15,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import { hosterMarks } from './hoster-marks.ts'
 import { PriceDialog } from './PriceDialog.tsx'
 import { useMayOperate } from './use-may-operate.ts'
@@ -30,22 +32,27 @@ export function Hosters() {
   const [priced, setPriced] = useState<Hoster | null>(null)
   const [isInviting, setInviting] = useState(false)
   return (
-    <Page title="Hosters" actions={mayOperate && <Button onClick={() => setInviting(true)}>Invite a hoster</Button>}>
+    <Page
+      title={t`Hosters`}
+      actions={mayOperate && <Button onClick={() => setInviting(true)}>{t`Invite a hoster`}</Button>}
+    >
       <Panel>
         <Loaded query={hosters} height={320}>
           {({ data }) =>
             data.length === 0 ? (
-              <EmptyState text="There is no hoster yet. People apply in the menu with their name, you invite one, or you add one with this command.">
+              <EmptyState
+                text={t`There is no hoster yet. People apply in the menu with their name, you invite one, or you add one with this command.`}
+              >
                 <code>switchyard hoster add NAME URL --key-file FILE</code>
               </EmptyState>
             ) : (
               <DataTable
-                label="Hosters"
+                label={t`Hosters`}
                 rows={[...data].sort((a, b) => urgency(a) - urgency(b))}
                 keyOf={({ id }) => id}
                 columns={[
                   {
-                    title: 'Hoster',
+                    title: t`Hoster`,
                     place: 'name',
                     cell: ({ id, name }) => (
                       <Link to="/operator/hosters/$hosterId" params={{ hosterId: id }}>
@@ -55,33 +62,35 @@ export function Hosters() {
                     sortBy: ({ name }) => name,
                   },
                   {
-                    title: 'State',
+                    title: t`State`,
                     cell: ({ state }) => (
-                      <State state={hosterMarks[state]}>{state === 'verified' ? 'waits for approval' : state}</State>
+                      <State state={hosterMarks[state]}>
+                        {state === 'verified' ? t`waits for approval` : codeText(state)}
+                      </State>
                     ),
                     sortBy: ({ state }) => state,
                   },
                   {
-                    title: 'Trust',
+                    title: t`Trust`,
                     align: 'right',
                     isLabelled: true,
                     cell: ({ trust_score }) => trust_score.toFixed(2),
                     sortBy: ({ trust_score }) => trust_score,
                   },
                   {
-                    title: 'Share',
+                    title: t`Share`,
                     align: 'right',
                     isLabelled: true,
                     cell: ({ share }) => shareText(share),
                     sortBy: ({ share }) => share,
                   },
                   {
-                    title: 'Models',
+                    title: t`Models`,
                     cell: ({ models }) =>
                       models.length === 0
-                        ? 'none'
+                        ? t`none`
                         : models.length > 3
-                          ? plural(models.length, 'model')
+                          ? plural(models.length, { one: '# model', other: '# models' })
                           : models.map(({ model }, index) => (
                               <span key={model}>
                                 {index > 0 && ', '}
@@ -92,19 +101,19 @@ export function Hosters() {
                             )),
                   },
                   {
-                    title: 'Address',
+                    title: t`Address`,
                     cell: ({ base_url, has_key }) =>
                       new URL(base_url).hostname === AGENT_HOST ? (
-                        'connects by an agent'
+                        t`connects by an agent`
                       ) : (
                         <>
                           <code>{base_url}</code>
-                          {!has_key && ' without a key'}
+                          {!has_key && t` without a key`}
                         </>
                       ),
                   },
                   {
-                    title: 'Since',
+                    title: t`Since`,
                     place: 'hidden',
                     cell: ({ created_at }) => <When at={created_at} />,
                     sortBy: ({ created_at }) => created_at,
@@ -117,12 +126,12 @@ export function Hosters() {
                       mayOperate && (
                         <Menu position="bottom-end">
                           <Menu.Target>
-                            <ActionIcon aria-label={`Actions of ${hoster.name}`}>
+                            <ActionIcon aria-label={t`Actions of ${hoster.name}`}>
                               <MoreIcon />
                             </ActionIcon>
                           </Menu.Target>
                           <Menu.Dropdown>
-                            <Menu.Item onClick={() => setPriced(hoster)}>Set a price</Menu.Item>
+                            <Menu.Item onClick={() => setPriced(hoster)}>{t`Set a price`}</Menu.Item>
                           </Menu.Dropdown>
                         </Menu>
                       ),
@@ -135,11 +144,11 @@ export function Hosters() {
       </Panel>
       {isInviting && (
         <InviteDialog
-          title="Invite a hoster"
+          title={t`Invite a hoster`}
           path="operator/hosters"
           areas={['supply']}
           roles={[]}
-          newName={{ label: 'Name of the hoster', description: 'Customers see it.' }}
+          newName={{ label: t`Name of the hoster`, description: t`Customers see it.` }}
           onClose={() => setInviting(false)}
         />
       )}

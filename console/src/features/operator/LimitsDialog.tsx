@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { CustomerDetail } from '#api/operator/customers.ts'
@@ -29,9 +30,9 @@ export function LimitsDialog({ customer, onClose }: { customer: CustomerDetail; 
         },
       },
     }),
-    { areas: ['customers'], done: 'The limits are changed.', onDone: onClose, showsError: true },
+    { areas: ['customers'], done: t`The limits are changed.`, onDone: onClose, showsError: true },
   )
-  const empty = ({ tier }: { tier: number }) => `Empty: ${tier}, the limit of the tier ${customer.tier}`
+  const empty = ({ tier }: { tier: number }) => t`Empty: ${tier}, the limit of the tier ${customer.tier}`
   const count = (label: string, limit: { tier: number }, value: string, set: (text: string) => void) => (
     <TextInput
       label={label}
@@ -43,17 +44,17 @@ export function LimitsDialog({ customer, onClose }: { customer: CustomerDetail; 
   )
   return (
     <FormDialog
-      title="Tier and limits"
-      action="Save"
+      title={t`Tier and limits`}
+      action={t`Save`}
       sending={change}
       onSubmit={() => change.mutate()}
       onClose={onClose}
     >
-      <Select label="Tier" data={customer.tiers} value={tier} onChange={value => setTier(value ?? tier)} />
-      {count('Requests per minute', limits.requests_per_minute, perMinute, setPerMinute)}
-      {count('Requests per day', limits.requests_per_day, perDay, setPerDay)}
+      <Select label={t`Tier`} data={customer.tiers} value={tier} onChange={value => setTier(value ?? tier)} />
+      {count(t`Requests per minute`, limits.requests_per_minute, perMinute, setPerMinute)}
+      {count(t`Requests per day`, limits.requests_per_day, perDay, setPerDay)}
       <AmountField
-        label="Daily spend cap in USD"
+        label={t`Daily spend cap in USD`}
         description={empty(limits.daily_spend_cap_usd)}
         value={cap}
         onText={setCap}

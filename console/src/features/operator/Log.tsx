@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -11,6 +13,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 
 /** What people did here, and whether the log is whole. */
@@ -19,30 +22,34 @@ export function Log() {
   const [scope, setScope] = useState<'newest' | 'all'>('newest')
   const state = useQuery(logStateQuery(scope))
   return (
-    <Page title="Log">
+    <Page title={t`Log`}>
       <Loaded query={state} height={80}>
         {({ entries, checked, is_intact, breaks, last_hash }) => (
           <Panel
-            title={`${countText(entries)} entries`}
+            title={t`${countText(entries)} entries`}
             aside={
               is_intact ? (
                 <State state="ok">
                   {checked === entries
-                    ? 'every entry follows from the one before'
-                    : `the newest ${countText(checked)} entries follow from the ones before`}
+                    ? t`every entry follows from the one before`
+                    : t`the newest ${countText(checked)} entries follow from the ones before`}
                 </State>
               ) : (
-                <State state="danger">{`changed or removed near ${breaks.join(', ')}`}</State>
+                <State state="danger">{t`changed or removed near ${breaks.join(', ')}`}</State>
               )
             }
           >
             <p className={styles.hint}>
-              Hash of the last entry: <code className={styles.hash}>{last_hash ?? 'none'}</code>
+              <Trans>
+                Hash of the last entry: <code className={styles.hash}>{last_hash ?? t`none`}</code>
+              </Trans>
             </p>
             {checked < entries && (
-              <Button variant="default" loading={state.isFetching} onClick={() => setScope('all')}>
-                Check every entry
-              </Button>
+              <Button
+                variant="default"
+                loading={state.isFetching}
+                onClick={() => setScope('all')}
+              >{t`Check every entry`}</Button>
             )}
           </Panel>
         )}
@@ -52,19 +59,19 @@ export function Log() {
           {({ pages }) => (
             <>
               <DataTable
-                label="Log"
+                label={t`Log`}
                 isPaged
                 rows={pages.flatMap(({ data }) => data)}
                 keyOf={({ id }) => String(id)}
                 columns={[
-                  { title: 'Time', cell: ({ at }) => <When at={at} /> },
-                  { title: 'What', place: 'name', cell: ({ action }) => action.replaceAll(/[._]/g, ' ') },
+                  { title: t`Time`, cell: ({ at }) => <When at={at} /> },
+                  { title: t`What`, place: 'name', cell: ({ action }) => codeText(action) },
                   {
-                    title: 'Who',
+                    title: t`Who`,
                     cell: who,
                   },
                   {
-                    title: 'About',
+                    title: t`About`,
                     cell: ({ subject, customer }) =>
                       customer === null ? (
                         subject
@@ -74,14 +81,16 @@ export function Log() {
                         </Link>
                       ),
                   },
-                  { title: 'From', isLabelled: true, cell: ({ address }) => address ?? '–' },
+                  { title: t`From`, isLabelled: true, cell: ({ address }) => address ?? '–' },
                 ]}
               />
               {log.hasNextPage && (
                 <div className={styles.more}>
-                  <Button variant="default" loading={log.isFetchingNextPage} onClick={() => void log.fetchNextPage()}>
-                    Show older entries
-                  </Button>
+                  <Button
+                    variant="default"
+                    loading={log.isFetchingNextPage}
+                    onClick={() => void log.fetchNextPage()}
+                  >{t`Show older entries`}</Button>
                 </div>
               )}
             </>
@@ -94,7 +103,7 @@ export function Log() {
 
 /** The person or the program that acted. Older entries of the command line name no user. */
 function who({ person, detail: { by_key_id: key, by_os_user: user } }: AuditLogPage['data'][number]): string {
-  const keyText = typeof key === 'string' ? `key ${key.slice(0, 8)}` : null
-  if (person !== null) return [person.email ?? 'deleted', keyText].filter(text => text !== null).join(', ')
-  return keyText ?? (typeof user === 'string' ? `${user} on the command line` : 'command line or gateway')
+  const keyText = typeof key === 'string' ? t`key ${key.slice(0, 8)}` : null
+  if (person !== null) return [person.email ?? t`deleted`, keyText].filter(text => text !== null).join(', ')
+  return keyText ?? (typeof user === 'string' ? t`${user} on the command line` : t`command line or gateway`)
 }

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, Checkbox, Modal, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { MadeVouchers } from '#api/operator/payments.ts'
@@ -35,13 +36,13 @@ export function MakeVouchersDialog({ onClose }: { onClose: () => void }) {
   if (codes !== null) {
     const text = codes.join('\n')
     return (
-      <Modal opened onClose={onClose} title="Shown this once" closeOnClickOutside={false}>
+      <Modal opened onClose={onClose} title={t`Shown this once`} closeOnClickOutside={false}>
         <div className={styles.form}>
-          <p className={styles.hint}>The gateway keeps no copy of these codes.</p>
+          <p className={styles.hint}>{t`The gateway keeps no copy of these codes.`}</p>
           <pre className={styles.codes}>{text}</pre>
           <div className={styles.buttons}>
-            <CopyButton text={text} what="the codes" label="Copy" />
-            <Button onClick={onClose}>I have stored them</Button>
+            <CopyButton text={text} what={t`the codes`} label={t`Copy`} />
+            <Button onClick={onClose}>{t`I have stored them`}</Button>
           </div>
         </div>
       </Modal>
@@ -49,29 +50,29 @@ export function MakeVouchersDialog({ onClose }: { onClose: () => void }) {
   }
   return (
     <FormDialog
-      title="Make vouchers"
-      action="Make them"
+      title={t`Make vouchers`}
+      action={t`Make them`}
       sending={make}
       onSubmit={() => make.mutate()}
       onClose={onClose}
     >
-      <AmountField label="USD for each" required value={amount} onText={setAmount} data-autofocus />
+      <AmountField label={t`USD for each`} required value={amount} onText={setAmount} data-autofocus />
       <TextInput
-        label="Number of vouchers"
+        label={t`Number of vouchers`}
         inputMode="numeric"
         required
         value={count}
         onChange={event => setCount(event.currentTarget.value)}
       />
       <TextInput
-        label="Note"
-        description="Only operators see it."
+        label={t`Note`}
+        description={t`Only operators see it.`}
         value={note}
         onChange={event => setNote(event.currentTarget.value)}
       />
       <Checkbox
-        label="They are sold"
-        description="Without this, their credit is promotion: what it pays to hosters comes from the budget of promotion."
+        label={t`They are sold`}
+        description={t`Without this, their credit is promotion: what it pays to hosters comes from the budget of promotion.`}
         checked={isPaid}
         onChange={event => setIsPaid(event.currentTarget.checked)}
       />

@@ -1,8 +1,10 @@
+import { plural, t } from '@lingui/core/macro'
+import { Plural, Trans } from '@lingui/react/macro'
 import { Button, Checkbox, NumberInput, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { ProviderTrial } from '#api/operator/providers.ts'
 import { useWrite } from '../../api/use-write.ts'
-import { compactCount, durationText, plural } from '../../format/number-text.ts'
+import { compactCount, durationText } from '../../format/number-text.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { State } from '../../parts/State.tsx'
@@ -46,10 +48,10 @@ export function ModelChoices({
   return (
     <>
       <div className={styles.filters}>
-        <TextInput label="Find a model" value={filter} onChange={event => setFilter(event.currentTarget.value)} />
+        <TextInput label={t`Find a model`} value={filter} onChange={event => setFilter(event.currentTarget.value)} />
         <NumberInput
-          label="Sold at, % of what it costs you"
-          description="Changes all prices below whose cost is known"
+          label={t`Sold at, % of what it costs you`}
+          description={t`Changes all prices below whose cost is known`}
           min={0}
           max={10_000}
           value={percent}
@@ -64,12 +66,17 @@ export function ModelChoices({
         <ChoiceRow key={choice.id} choice={choice} order={order} onChange={change} />
       ))}
       {matching.length > shown.length && (
-        <p className={styles.hint}>{plural(matching.length - shown.length, 'more model')}: type a part of the name.</p>
+        <p className={styles.hint}>
+          <Trans>
+            <Plural value={matching.length - shown.length} one="# more model" other="# more models" />: type a part of
+            the name.
+          </Trans>
+        </p>
       )}
       <div className={styles.buttons}>
         <TextInput
-          aria-label="Another model"
-          placeholder="The id of another model"
+          aria-label={t`Another model`}
+          placeholder={t`The id of another model`}
           value={added}
           onChange={event => setAdded(event.currentTarget.value)}
         />
@@ -81,9 +88,7 @@ export function ModelChoices({
             onChange([...choices, { id, entry: { id }, isChosen: true, input: '', output: '' }])
             setAdded('')
           }}
-        >
-          Add the model
-        </Button>
+        >{t`Add the model`}</Button>
       </div>
     </>
   )
@@ -109,10 +114,10 @@ function ChoiceRow({
     { areas: [], showsError: true },
   )
   const facts = [
-    typeof context === 'number' && `${compactCount(context)} context`,
+    typeof context === 'number' && t`${compactCount(context)} context`,
     cost === undefined
-      ? 'no list price is known'
-      : `costs you ${(cost as Entry).input} / ${(cost as Entry).output} USD`,
+      ? t`no list price is known`
+      : t`costs you ${String((cost as Entry).input)} / ${String((cost as Entry).output)} USD`,
   ]
   return (
     <fieldset className={styles.choice}>
@@ -125,15 +130,15 @@ function ChoiceRow({
       {isChosen && (
         <div className={styles.filters}>
           <AmountField
-            label={`Input price of ${id}`}
-            description="USD per million tokens"
+            label={t`Input price of ${id}`}
+            description={t`USD per million tokens`}
             required
             value={input}
             onText={input => onChange({ ...choice, input })}
           />
           <AmountField
-            label={`Output price of ${id}`}
-            description="USD per million tokens"
+            label={t`Output price of ${id}`}
+            description={t`USD per million tokens`}
             required
             value={output}
             onText={output => onChange({ ...choice, output })}
@@ -146,11 +151,9 @@ function ChoiceRow({
             variant="default"
             loading={trial.isPending}
             disabled={input === '' || output === ''}
-            aria-label={`Test ${id}`}
+            aria-label={t`Test ${id}`}
             onClick={() => trial.mutate()}
-          >
-            Test
-          </Button>
+          >{t`Test`}</Button>
           <TrialResult trial={trial.data} error={trial.error} />
         </div>
       )}
@@ -165,10 +168,10 @@ function TrialResult({ trial, error }: { trial: ProviderTrial | undefined; error
   const { text, total_ms, cost_usd, output_tokens } = trial
   const facts = [
     durationText(total_ms),
-    output_tokens !== null && plural(output_tokens, 'token'),
+    output_tokens !== null && plural(output_tokens, { one: '# token', other: '# tokens' }),
     cost_usd !== null && `${exactUsd(cost_usd)} USD`,
   ]
   return (
-    <State state="ok">{`answers${text === null ? '' : ` “${text.slice(0, 60)}”`}, ${facts.filter(Boolean).join(', ')}`}</State>
+    <State state="ok">{t`answers${text === null ? '' : ` “${text.slice(0, 60)}”`}, ${facts.filter(Boolean).join(', ')}`}</State>
   )
 }

@@ -1,8 +1,9 @@
+import { plural, t } from '@lingui/core/macro'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useSearch } from '@tanstack/react-router'
 import type { OperatorModels } from '#api/operator/supply.ts'
 import { operatorModelsQuery, pricesQuery } from '../../api/operator-queries.ts'
-import { compactCount, countText, durationText, plural } from '../../format/number-text.ts'
+import { compactCount, countText, durationText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
@@ -26,7 +27,7 @@ export function Models() {
   const { model } = readSupplySearch(useSearch({ strict: false }))
   const models = useQuery(operatorModelsQuery)
   return (
-    <Page title="Models" actions={model !== undefined && <Link to="/operator/models">All models</Link>}>
+    <Page title={t`Models`} actions={model !== undefined && <Link to="/operator/models">{t`All models`}</Link>}>
       <Loaded query={models} height={480}>
         {({ data }) => <Sold models={data} only={model} />}
       </Loaded>
@@ -42,8 +43,8 @@ function Sold({ models, only }: { models: readonly SoldModel[]; only: string | u
   if (models.length === 0) {
     return (
       <Panel>
-        <EmptyState text="No model is sold yet. Add a provider, or start Ollama on this machine.">
-          <Link to="/operator/providers">Providers</Link>
+        <EmptyState text={t`No model is sold yet. Add a provider, or start Ollama on this machine.`}>
+          <Link to="/operator/providers">{t`Providers`}</Link>
         </EmptyState>
       </Panel>
     )
@@ -51,11 +52,11 @@ function Sold({ models, only }: { models: readonly SoldModel[]; only: string | u
   return (
     <>
       {warnings.length > 0 && (
-        <Panel title="Warnings">
+        <Panel title={t`Warnings`}>
           <ul className={styles.alarms}>
             {warnings.map(({ severity, text }) => (
               <li key={text}>
-                <State state={severity}>{severity === 'danger' ? 'Alarm' : 'Warning'}</State>
+                <State state={severity}>{severity === 'danger' ? t`Alarm` : t`Warning`}</State>
                 <span>{text}</span>
               </li>
             ))}
@@ -63,21 +64,21 @@ function Sold({ models, only }: { models: readonly SoldModel[]; only: string | u
         </Panel>
       )}
       <Panel
-        title={plural(shown.length, 'model')}
-        aside={<span className={styles.hint}>Prices in USD per million tokens, input / output</span>}
+        title={plural(shown.length, { one: '# model', other: '# models' })}
+        aside={<span className={styles.hint}>{t`Prices in USD per million tokens, input / output`}</span>}
       >
         {shown.length === 0 ? (
-          <EmptyState text={`No server offers ${only}.`}>
-            <Link to="/operator/models">All models</Link>
+          <EmptyState text={t`No server offers ${only ?? ''}.`}>
+            <Link to="/operator/models">{t`All models`}</Link>
           </EmptyState>
         ) : (
           <DataTable
-            label="Models"
+            label={t`Models`}
             rows={shown.flatMap(({ id, offers }) => offers.map(offer => ({ model: id, ...offer })))}
             keyOf={({ model, endpoint_id }) => `${model} ${endpoint_id}`}
             columns={[
               {
-                title: 'Model',
+                title: t`Model`,
                 place: 'name',
                 cell: ({ model }) => (
                   <Link to="/operator/models" search={{ model }}>
@@ -87,41 +88,41 @@ function Sold({ models, only }: { models: readonly SoldModel[]; only: string | u
                 sortBy: ({ model }) => model,
               },
               {
-                title: 'Server',
+                title: t`Server`,
                 cell: ({ name, provider }) => <Provider kind={provider} label={name} />,
                 sortBy: ({ name }) => name,
               },
-              { title: 'State', cell: ({ state }) => <ServerState state={state} />, sortBy: ({ state }) => state },
+              { title: t`State`, cell: ({ state }) => <ServerState state={state} />, sortBy: ({ state }) => state },
               {
-                title: 'Attempts today',
+                title: t`Attempts today`,
                 isLabelled: true,
                 cell: server => <ServerAttempts model={server.model} server={server} />,
                 sortBy: ({ attempts_today: attempts }) => attempts,
               },
-              { title: 'Last error', isLabelled: true, cell: ({ last_error }) => <ServerError error={last_error} /> },
+              { title: t`Last error`, isLabelled: true, cell: ({ last_error }) => <ServerError error={last_error} /> },
               {
-                title: 'First token',
+                title: t`First token`,
                 align: 'right',
                 isLabelled: true,
                 cell: ({ first_token_p50_ms: ms }) => (ms === null ? '–' : durationText(ms)),
                 sortBy: ({ first_token_p50_ms: ms }) => ms,
               },
               {
-                title: 'Context',
+                title: t`Context`,
                 align: 'right',
                 isLabelled: true,
                 cell: ({ context_tokens }) => compactCount(context_tokens),
                 sortBy: ({ context_tokens }) => context_tokens,
               },
               {
-                title: 'Trust',
+                title: t`Trust`,
                 align: 'right',
                 isLabelled: true,
                 cell: ({ trust_score }) => (trust_score === null ? '–' : trust_score.toFixed(2)),
                 sortBy: ({ trust_score }) => trust_score,
               },
               {
-                title: 'Price',
+                title: t`Price`,
                 align: 'right',
                 place: 'figure',
                 isLabelled: true,
@@ -141,21 +142,23 @@ function PriceVersions({ model }: { model: string | undefined }) {
   const prices = useQuery(pricesQuery(model))
   return (
     <Panel
-      title="Prices of hosters"
-      aside={<span className={styles.hint}>A running request keeps the price it began with</span>}
+      title={t`Prices of hosters`}
+      aside={<span className={styles.hint}>{t`A running request keeps the price it began with`}</span>}
     >
       <Loaded query={prices} height={160}>
         {({ data }) =>
           data.length === 0 ? (
-            <EmptyState text="No hoster has set a price. The prices of your own servers and of clouds are on the page Providers." />
+            <EmptyState
+              text={t`No hoster has set a price. The prices of your own servers and of clouds are on the page Providers.`}
+            />
           ) : (
             <DataTable
-              label="Price versions"
+              label={t`Price versions`}
               rows={data}
               keyOf={({ hoster_id, model: id, version }) => `${hoster_id} ${id} ${version}`}
               columns={[
                 {
-                  title: 'Model',
+                  title: t`Model`,
                   place: 'name',
                   cell: each => (
                     <Link to="/operator/models" search={{ model: each.model }}>
@@ -163,22 +166,22 @@ function PriceVersions({ model }: { model: string | undefined }) {
                     </Link>
                   ),
                 },
-                { title: 'Hoster', cell: ({ hoster }) => <Provider kind="hoster" label={hoster} /> },
+                { title: t`Hoster`, cell: ({ hoster }) => <Provider kind="hoster" label={hoster} /> },
                 {
-                  title: 'Version',
+                  title: t`Version`,
                   align: 'right',
                   isLabelled: true,
                   cell: ({ version }) => countText(version),
                 },
-                { title: 'From', isLabelled: true, cell: ({ valid_from }) => <When at={valid_from} /> },
+                { title: t`From`, isLabelled: true, cell: ({ valid_from }) => <When at={valid_from} /> },
                 {
-                  title: 'Until',
+                  title: t`Until`,
                   isLabelled: true,
                   cell: ({ valid_until }) =>
-                    valid_until === null ? <State state="ok">current</State> : <When at={valid_until} />,
+                    valid_until === null ? <State state="ok">{t`current`}</State> : <When at={valid_until} />,
                 },
                 {
-                  title: 'Price',
+                  title: t`Price`,
                   align: 'right',
                   place: 'figure',
                   isLabelled: true,

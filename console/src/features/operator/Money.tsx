@@ -1,8 +1,10 @@
+import { t } from '@lingui/core/macro'
+import { Plural, Trans } from '@lingui/react/macro'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { OperatorMoney } from '#api/operator/money.ts'
 import { moneyQuery } from '../../api/operator-queries.ts'
-import { countText, durationText, plural } from '../../format/number-text.ts'
+import { countText, durationText } from '../../format/number-text.ts'
 import { utcDayText } from '../../format/time-text.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -24,30 +26,39 @@ import { Vouchers } from './Vouchers.tsx'
 export function Money() {
   const money = useQuery(moneyQuery)
   return (
-    <Page title="Money">
+    <Page title={t`Money`}>
       <Loaded query={money} height={640}>
         {data => (
           <>
             <Tiles>
-              <Tile label="Balances of customers" figure={`${roundUsd(data.customer_credit_usd)} USD`}>
-                <span className={styles.hint}>{roundUsd(data.held_usd)} USD held for running requests</span>
+              <Tile label={t`Balances of customers`} figure={`${roundUsd(data.customer_credit_usd)} USD`}>
+                <span className={styles.hint}>
+                  <Trans>{roundUsd(data.held_usd)} USD held for running requests</Trans>
+                </span>
               </Tile>
-              <Tile label="Payable to hosters" figure={`${roundUsd(data.payable_usd)} USD`}>
-                <Link to="/operator/payouts">Payouts</Link>
+              <Tile label={t`Payable to hosters`} figure={`${roundUsd(data.payable_usd)} USD`}>
+                <Link to="/operator/payouts">{t`Payouts`}</Link>
               </Tile>
-              <Tile label="Revenue in all" figure={`${roundUsd(data.total.revenue_usd)} USD`}>
-                <span className={styles.hint}>of {roundUsd(data.total.charged_usd)} USD charged</span>
+              <Tile label={t`Revenue in all`} figure={`${roundUsd(data.total.revenue_usd)} USD`}>
+                <span className={styles.hint}>
+                  <Trans>of {roundUsd(data.total.charged_usd)} USD charged</Trans>
+                </span>
               </Tile>
-              <Tile label="Measured but not charged" figure={`${roundUsd(data.total.written_off_usd)} USD`}>
-                <span className={styles.hint}>{roundUsd(data.total.refunded_usd)} USD refunded</span>
+              <Tile label={t`Measured but not charged`} figure={`${roundUsd(data.total.written_off_usd)} USD`}>
+                <span className={styles.hint}>
+                  <Trans>{roundUsd(data.total.refunded_usd)} USD refunded</Trans>
+                </span>
               </Tile>
             </Tiles>
-            <Panel title="Books" aside={<AuditState audit={data.last_audit} />}>
+            <Panel title={t`Books`} aside={<AuditState audit={data.last_audit} />}>
               <Books money={data} />
             </Panel>
             <Payments />
             <Vouchers />
-            <Panel title="By day (UTC)" aside={<span className={styles.hint}>Days with a change of the last 90</span>}>
+            <Panel
+              title={t`By day (UTC)`}
+              aside={<span className={styles.hint}>{t`Days with a change of the last 90`}</span>}
+            >
               <Days days={data.days} />
             </Panel>
           </>
@@ -62,29 +73,33 @@ function Books({ money }: { money: OperatorMoney }) {
   return (
     <Facts
       facts={{
-        'Last audit':
+        [t`Last audit`]:
           audit === null ? (
-            'The first audit runs within minutes of the first start.'
+            t`The first audit runs within minutes of the first start.`
           ) : (
             <>
               <When at={audit.at} form="distance" />
-              {`, in ${durationText(audit.elapsed_ms)}`}
+              {t`, in ${durationText(audit.elapsed_ms)}`}
             </>
           ),
-        Grants:
+        [t`Grants`]:
           waiting === 0 ? (
-            'none waiting'
+            t`none waiting`
           ) : (
-            <Link to="/operator/grants">{plural(waiting, 'grant waits', 'grants wait')} for a second operator</Link>
+            <Link to="/operator/grants">
+              <Trans>
+                <Plural value={waiting} one="# grant waits" other="# grants wait" /> for a second operator
+              </Trans>
+            </Link>
           ),
-        'Granted in all': `${roundUsd(total.granted_usd)} USD, and ${roundUsd(total.signup_credit_usd)} USD at sign-up`,
-        'Alerts of 7 days':
+        [t`Granted in all`]: t`${roundUsd(total.granted_usd)} USD, and ${roundUsd(total.signup_credit_usd)} USD at sign-up`,
+        [t`Alerts of 7 days`]:
           deliveries.failed === 0 ? (
-            <State state="ok">all delivered</State>
+            <State state="ok">{t`all delivered`}</State>
           ) : (
-            <State state="warn">{`${countText(deliveries.failed)} not delivered`}</State>
+            <State state="warn">{t`${countText(deliveries.failed)} not delivered`}</State>
           ),
-        'Sums as of': money.summed_at === null ? null : <When at={money.summed_at} />,
+        [t`Sums as of`]: money.summed_at === null ? null : <When at={money.summed_at} />,
       }}
     />
   )
@@ -92,15 +107,15 @@ function Books({ money }: { money: OperatorMoney }) {
 
 function Days({ days }: { days: OperatorMoney['days'] }) {
   if (days.length === 0)
-    return <EmptyState text="No money has moved yet. The first request appears here in a minute." />
+    return <EmptyState text={t`No money has moved yet. The first request appears here in a minute.`} />
   return (
     <DataTable
-      label="Money by day"
+      label={t`Money by day`}
       rows={days}
       keyOf={({ day }) => day}
       columns={[
         {
-          title: 'Day',
+          title: t`Day`,
           place: 'name',
           cell: ({ day }) => (
             <Link to="/operator/usage" search={{ from: day, until: day }}>
@@ -110,49 +125,49 @@ function Days({ days }: { days: OperatorMoney['days'] }) {
           sortBy: ({ day }) => day,
         },
         {
-          title: 'Charged',
+          title: t`Charged`,
           align: 'right',
           isLabelled: true,
           cell: each => <Amount usd={each.charged_usd} />,
           sortBy: each => each.charged_usd,
         },
         {
-          title: 'Hosters',
+          title: t`Hosters`,
           align: 'right',
           isLabelled: true,
           cell: each => <Amount usd={each.hoster_share_usd} />,
           sortBy: each => each.hoster_share_usd,
         },
         {
-          title: 'Granted',
+          title: t`Granted`,
           align: 'right',
           isLabelled: true,
           cell: each => <Amount usd={each.granted_usd} />,
           sortBy: each => each.granted_usd,
         },
         {
-          title: 'Sign-up',
+          title: t`Sign-up`,
           align: 'right',
           isLabelled: true,
           cell: each => <Amount usd={each.signup_credit_usd} />,
           sortBy: each => each.signup_credit_usd,
         },
         {
-          title: 'Refunded',
+          title: t`Refunded`,
           align: 'right',
           isLabelled: true,
           cell: each => <Amount usd={each.refunded_usd} />,
           sortBy: each => each.refunded_usd,
         },
         {
-          title: 'Not charged',
+          title: t`Not charged`,
           align: 'right',
           isLabelled: true,
           cell: each => <Amount usd={each.written_off_usd} />,
           sortBy: each => each.written_off_usd,
         },
         {
-          title: 'Revenue',
+          title: t`Revenue`,
           align: 'right',
           place: 'figure',
           isLabelled: true,

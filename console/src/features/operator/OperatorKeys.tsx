@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, Checkbox, NumberInput, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -15,11 +17,11 @@ import { When } from '../../parts/When.tsx'
 import { useMayOperate } from './use-may-operate.ts'
 
 const scopes = [
-  { value: 'read', label: 'read', description: 'Reads everything.' },
-  { value: 'customers', label: 'customers', description: 'Adds and changes customers, and revokes their keys.' },
-  { value: 'money', label: 'money', description: 'Grants, refunds, payments, vouchers and payouts.' },
-  { value: 'supply', label: 'supply', description: 'Hosters, providers, models and prices.' },
-  { value: 'settings', label: 'settings', description: 'Blocks people, and changes the installation.' },
+  { value: 'read', label: t`read`, description: t`Reads everything.` },
+  { value: 'customers', label: t`customers`, description: t`Adds and changes customers, and revokes their keys.` },
+  { value: 'money', label: t`money`, description: t`Grants, refunds, payments, vouchers and payouts.` },
+  { value: 'supply', label: t`supply`, description: t`Hosters, providers, models and prices.` },
+  { value: 'settings', label: t`settings`, description: t`Blocks people, and changes the installation.` },
 ]
 
 /** The keys of the operator API: makes one for oneself, and revokes them. */
@@ -30,28 +32,24 @@ export function OperatorKeys() {
   const [revoked, setRevoked] = useState<OperatorKeyShown | null>(null)
   const revoke = useWrite<OperatorKeyShown>(({ id }) => ({ method: 'DELETE', path: `operator/keys/${id}` }), {
     areas: ['operator-keys'],
-    done: (_, { name }) => `${name} is revoked.`,
+    done: (_, { name }) => t`${name} is revoked.`,
     onDone: () => setRevoked(null),
   })
-  const make = (
-    <Button size="compact-sm" onClick={() => setMaking(true)}>
-      Make a key
-    </Button>
-  )
+  const make = <Button size="compact-sm" onClick={() => setMaking(true)}>{t`Make a key`}</Button>
   return (
-    <Panel title="Keys of the operator API" aside={mayOperate && make}>
+    <Panel title={t`Keys of the operator API`} aside={mayOperate && make}>
       <Loaded query={keys} height={80}>
         {({ data }) =>
           data.length === 0 ? (
-            <EmptyState text="There is no key. Programs use one for the addresses under /v1/admin." />
+            <EmptyState text={t`There is no key. Programs use one for the addresses under /v1/admin.`} />
           ) : (
             <DataTable
-              label="Keys of the operator API"
+              label={t`Keys of the operator API`}
               rows={data}
               keyOf={({ id }) => id}
               columns={[
                 {
-                  title: 'Key',
+                  title: t`Key`,
                   place: 'name',
                   cell: ({ name, hint }) => (
                     <>
@@ -59,17 +57,17 @@ export function OperatorKeys() {
                     </>
                   ),
                 },
-                { title: 'Person', isLabelled: true, cell: ({ person }) => person.email },
-                { title: 'Scopes', isLabelled: true, cell: ({ scopes }) => scopes.join(', ') },
+                { title: t`Person`, isLabelled: true, cell: ({ person }) => person.email },
+                { title: t`Scopes`, isLabelled: true, cell: ({ scopes }) => scopes.join(', ') },
                 {
-                  title: 'Expires',
+                  title: t`Expires`,
                   isLabelled: true,
-                  cell: ({ expires_at: at }) => (at === null ? 'never' : <When at={at} form="distance" />),
+                  cell: ({ expires_at: at }) => (at === null ? t`never` : <When at={at} form="distance" />),
                 },
                 {
-                  title: 'Last used',
+                  title: t`Last used`,
                   isLabelled: true,
-                  cell: ({ last_used_at: at }) => (at === null ? 'never' : <When at={at} form="distance" />),
+                  cell: ({ last_used_at: at }) => (at === null ? t`never` : <When at={at} form="distance" />),
                 },
                 {
                   title: '',
@@ -78,7 +76,9 @@ export function OperatorKeys() {
                   cell: key =>
                     mayOperate && (
                       <Button variant="default" size="compact-sm" onClick={() => setRevoked(key)}>
-                        Revoke<span className="visually-hidden"> {key.name}</span>
+                        <Trans>
+                          Revoke<span className="visually-hidden"> {key.name}</span>
+                        </Trans>
                       </Button>
                     ),
                 },
@@ -90,14 +90,14 @@ export function OperatorKeys() {
       {isMaking && <NewOperatorKey onClose={() => setMaking(false)} />}
       <ConfirmDialog
         isOpen={revoked !== null}
-        title={`Revoke ${revoked?.name}?`}
+        title={t`Revoke ${revoked?.name ?? ''}?`}
         name={revoked?.name ?? ''}
-        action="Revoke the key"
+        action={t`Revoke the key`}
         isBusy={revoke.isPending}
         onConfirm={() => revoked !== null && revoke.mutate(revoked)}
         onClose={() => setRevoked(null)}
       >
-        <p>Programs that use it are refused at once. A revoked key never comes back.</p>
+        <p>{t`Programs that use it are refused at once. A revoked key never comes back.`}</p>
       </ConfirmDialog>
     </Panel>
   )
@@ -115,31 +115,31 @@ function NewOperatorKey({ onClose }: { onClose: () => void }) {
     onDone: ({ key }) => setSecret(key),
     showsError: true,
   })
-  if (secret !== null) return <SecretDialog title={`The key ${name}`} secret={secret} onClose={onClose} />
+  if (secret !== null) return <SecretDialog title={t`The key ${name}`} secret={secret} onClose={onClose} />
   return (
     <FormDialog
-      title="Make a key"
-      action="Make the key"
+      title={t`Make a key`}
+      action={t`Make the key`}
       sending={make}
       onSubmit={() => make.mutate()}
       onClose={onClose}
     >
       <TextInput
-        label="Name"
+        label={t`Name`}
         required
         maxLength={200}
         value={name}
         onChange={event => setName(event.currentTarget.value)}
         data-autofocus
       />
-      <Checkbox.Group label="Scopes" value={chosen} onChange={setChosen}>
+      <Checkbox.Group label={t`Scopes`} value={chosen} onChange={setChosen}>
         {scopes.map(scope => (
           <Checkbox key={scope.value} pt={8} {...scope} />
         ))}
       </Checkbox.Group>
       <NumberInput
-        label="Days until it expires"
-        description="Empty: it does not expire"
+        label={t`Days until it expires`}
+        description={t`Empty: it does not expire`}
         min={1}
         max={3650}
         allowDecimal={false}

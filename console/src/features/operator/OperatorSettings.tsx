@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
@@ -19,21 +21,21 @@ const TierDialog = lazy(async () => ({ default: (await dialogs()).TierDialog }))
 type ShownSetting = Shown['fields'][number]
 
 const sections = [
-  ['account_tiers', 'Tiers'],
-  ['signup', 'New customers'],
-  ['accounts', 'Free credit'],
-  ['payments', 'Top-ups'],
-  ['platform', 'Fee'],
-  ['payouts', 'Payouts'],
-  ['limits', 'Limits'],
-  ['models', 'Requests'],
-  ['routing', 'Routing'],
-  ['hosters', 'Hosters'],
-  ['alarms', 'Alarms'],
-  ['status', 'Status page'],
+  ['account_tiers', t`Tiers`],
+  ['signup', t`New customers`],
+  ['accounts', t`Free credit`],
+  ['payments', t`Top-ups`],
+  ['platform', t`Fee`],
+  ['payouts', t`Payouts`],
+  ['limits', t`Limits`],
+  ['models', t`Requests`],
+  ['routing', t`Routing`],
+  ['hosters', t`Hosters`],
+  ['alarms', t`Alarms`],
+  ['status', t`Status page`],
 ] as const
 
-const origins = { file: 'from switchyard.yaml', managed: 'changed here', default: 'default' } as const
+const origins = { file: t`from switchyard.yaml`, managed: t`changed here`, default: 'default' } as const
 
 /** The settings of the installation that can change while the gateway runs. */
 export function OperatorSettings() {
@@ -42,19 +44,21 @@ export function OperatorSettings() {
   const [asked, setAsked] = useState<ShownSetting | 'tier' | null>(null)
   const close = () => setAsked(null)
   return (
-    <Page title="Settings" actions={mayOperate && <Button onClick={() => setAsked('tier')}>Add a tier</Button>}>
+    <Page title={t`Settings`} actions={mayOperate && <Button onClick={() => setAsked('tier')}>{t`Add a tier`}</Button>}>
       <Loaded query={settings} height={640}>
         {({ version, reason, changed_at, fields }) => (
           <>
             <p className={styles.hint}>
-              All nodes use a change within about a second. Running requests keep what they began with. What
-              switchyard.yaml declares is changed there.
-              {changed_at !== null && (
-                <>
-                  {' '}
-                  Version {version}, <When at={changed_at} />: {reason}
-                </>
-              )}
+              <Trans>
+                All nodes use a change within about a second. Running requests keep what they began with. What
+                switchyard.yaml declares is changed there.
+                {changed_at !== null && (
+                  <Trans>
+                    {' '}
+                    Version {version}, <When at={changed_at} />: {reason}
+                  </Trans>
+                )}
+              </Trans>
             </p>
             {sections.map(([section, title]) => (
               <Panel key={section} title={title}>
@@ -64,19 +68,19 @@ export function OperatorSettings() {
                   keyOf={({ key }) => key}
                   columns={[
                     {
-                      title: 'Setting',
+                      title: t`Setting`,
                       place: 'name',
                       cell: ({ key }) => <code>{key.slice(section.length + 1)}</code>,
                     },
-                    { title: 'What it does', cell: ({ about }) => about },
+                    { title: t`What it does`, cell: ({ about }) => about },
                     {
-                      title: 'From',
+                      title: t`From`,
                       cell: ({ origin }) => (
                         <State state={origin === 'default' ? 'off' : 'ok'}>{origins[origin]}</State>
                       ),
                     },
                     {
-                      title: 'Value',
+                      title: t`Value`,
                       align: 'right',
                       place: 'figure',
                       isLabelled: true,
@@ -91,11 +95,9 @@ export function OperatorSettings() {
                           <Button
                             size="xs"
                             variant="default"
-                            aria-label={`Change ${field.key}`}
+                            aria-label={t`Change ${field.key}`}
                             onClick={() => setAsked(field)}
-                          >
-                            Change
-                          </Button>
+                          >{t`Change`}</Button>
                         ),
                     },
                   ]}

@@ -1,9 +1,11 @@
+import { t } from '@lingui/core/macro'
+import { Plural, Trans } from '@lingui/react/macro'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ShownServer } from '#api/operator/overview.ts'
 import { overviewQuery } from '../../api/operator-queries.ts'
 import { useLiveOverview } from '../../api/use-live.ts'
-import { countText, durationText, plural } from '../../format/number-text.ts'
+import { countText, durationText } from '../../format/number-text.ts'
 import { balanceText, roundUsd } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
@@ -14,6 +16,7 @@ import { Provider } from '../../parts/Provider.tsx'
 import { State } from '../../parts/State.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import { AuditState } from './AuditState.tsx'
 import styles from './operator.module.css'
 import { Sales } from './Sales.tsx'
@@ -26,23 +29,25 @@ export function Overview() {
   const overview = useQuery(overviewQuery)
   useLiveOverview()
   return (
-    <Page title="Overview">
+    <Page title={t`Overview`}>
       <Loaded query={overview} height={640}>
         {({ today, alarms, servers, nodes, last_audit: audit, ...sums }) => (
           <>
             <SetupPanel />
             {alarms.length > 0 && (
-              <Panel title="Alarms">
+              <Panel title={t`Alarms`}>
                 <ul className={styles.alarms}>
                   {alarms.map(({ key, severity, message, todo, link, since }) => (
                     <li key={key}>
-                      <State state={severity}>{severity === 'danger' ? 'Alarm' : 'Warning'}</State>
+                      <State state={severity}>{severity === 'danger' ? t`Alarm` : t`Warning`}</State>
                       <span>{message}</span>
                       <span className={styles.hint}>{todo}</span>
-                      {link !== null && <a href={link}>Open</a>}
+                      {link !== null && <a href={link}>{t`Open`}</a>}
                       {since !== null && (
                         <span className={styles.hint}>
-                          since <When at={since} />
+                          <Trans>
+                            since <When at={since} />
+                          </Trans>
                         </span>
                       )}
                     </li>
@@ -51,60 +56,71 @@ export function Overview() {
               </Panel>
             )}
             <Tiles>
-              <Tile label="Revenue today, UTC" figure={`${roundUsd(today.revenue_usd)} USD`}>
+              <Tile label={t`Revenue today, UTC`} figure={`${roundUsd(today.revenue_usd)} USD`}>
                 <span className={styles.hint}>
-                  {roundUsd(today.charged_usd)} charged · {plural(today.requests, 'request')}
+                  <Trans>
+                    {roundUsd(today.charged_usd)} charged ·{' '}
+                    <Plural value={today.requests} one="# request" other="# requests" />
+                  </Trans>
                 </span>
               </Tile>
-              <Tile label="Balances of customers" figure={`${balanceText(sums.customer_credit_usd)} USD`}>
-                <span className={styles.hint}>{roundUsd(sums.held_usd)} held</span>
+              <Tile label={t`Balances of customers`} figure={`${balanceText(sums.customer_credit_usd)} USD`}>
+                <span className={styles.hint}>
+                  <Trans>{roundUsd(sums.held_usd)} held</Trans>
+                </span>
               </Tile>
-              <Tile label="Payable to hosters" figure={`${roundUsd(sums.payable_usd)} USD`} />
-              <Tile label="Measured but not charged, 30 days" figure={`${roundUsd(sums.written_off_30d_usd)} USD`}>
-                <span className={styles.hint}>what was measured after its hold had ended</span>
+              <Tile label={t`Payable to hosters`} figure={`${roundUsd(sums.payable_usd)} USD`} />
+              <Tile label={t`Measured but not charged, 30 days`} figure={`${roundUsd(sums.written_off_30d_usd)} USD`}>
+                <span className={styles.hint}>{t`what was measured after its hold had ended`}</span>
               </Tile>
-              <Tile label="Failed requests today, UTC" figure={countText(today.failed)}>
-                <span className={styles.hint}>of {plural(today.requests, 'request')}</span>
+              <Tile label={t`Failed requests today, UTC`} figure={countText(today.failed)}>
+                <span className={styles.hint}>
+                  <Trans>
+                    of <Plural value={today.requests} one="# request" other="# requests" />
+                  </Trans>
+                </span>
               </Tile>
             </Tiles>
             <Sales />
-            <Panel title="Books" aside={<AuditState audit={audit} />}>
+            <Panel title={t`Books`} aside={<AuditState audit={audit} />}>
               <p className={styles.hint}>
                 {audit === null ? (
-                  'The first audit runs within minutes of the first start.'
+                  t`The first audit runs within minutes of the first start.`
                 ) : (
-                  <>
+                  <Trans>
                     Last audit <When at={audit.at} form="distance" />. Granted today: {roundUsd(today.granted_usd)} USD.
                     Refunded today: {roundUsd(today.refunded_usd)} USD.
                     {sums.summed_at !== null && (
-                      <>
+                      <Trans>
                         {' '}
                         Sums as of <When at={sums.summed_at} />.
-                      </>
+                      </Trans>
                     )}
-                  </>
+                  </Trans>
                 )}
               </p>
             </Panel>
-            <Panel title="Servers">
+            <Panel title={t`Servers`}>
               <Servers servers={servers} />
             </Panel>
-            <Panel title="Nodes">
+            <Panel title={t`Nodes`}>
               <DataTable
-                label="Nodes"
+                label={t`Nodes`}
                 rows={nodes}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: 'Node', place: 'name', cell: ({ id }) => <code>{id.slice(-12)}</code> },
+                  { title: t`Node`, place: 'name', cell: ({ id }) => <code>{id.slice(-12)}</code> },
                   {
-                    title: 'State',
+                    title: t`State`,
                     cell: ({ state }) => (
-                      <State state={state === 'alive' ? 'ok' : state === 'silent' ? 'warn' : 'danger'}>{state}</State>
+                      <State state={state === 'alive' ? 'ok' : state === 'silent' ? 'warn' : 'danger'}>
+                        {codeText(state)}
+                      </State>
                     ),
                   },
-                  { title: 'Version', isLabelled: true, cell: ({ version }) => version ?? 'unknown' },
+                  { title: t`Version`, isLabelled: true, cell: ({ version }) => version ?? t`unknown` },
                   {
-                    title: 'Started',
+                    title: t`Started`,
                     isLabelled: true,
                     cell: ({ started_at }) => <When at={started_at} form="distance" />,
                   },
@@ -121,44 +137,44 @@ export function Overview() {
 function Servers({ servers }: { servers: readonly ShownServer[] }) {
   if (servers.length === 0) {
     return (
-      <EmptyState text="No server answers yet. Add a provider, or start Ollama on this machine.">
-        <Link to="/operator/providers">Providers</Link>
+      <EmptyState text={t`No server answers yet. Add a provider, or start Ollama on this machine.`}>
+        <Link to="/operator/providers">{t`Providers`}</Link>
       </EmptyState>
     )
   }
   return (
     <DataTable
-      label="Servers"
+      label={t`Servers`}
       rows={servers}
       keyOf={({ endpoint_id, model }) => `${endpoint_id} ${model}`}
       columns={[
-        { title: 'Model', place: 'name', cell: ({ model }) => model, sortBy: ({ model }) => model },
+        { title: t`Model`, place: 'name', cell: ({ model }) => model, sortBy: ({ model }) => model },
         {
-          title: 'Server',
+          title: t`Server`,
           cell: ({ name, provider }) => <Provider kind={provider} label={name} />,
           sortBy: ({ name }) => name,
         },
         {
-          title: 'State',
+          title: t`State`,
           cell: ({ state }) => <ServerState state={state} />,
           sortBy: ({ state }) => state,
         },
         {
-          title: 'First token',
+          title: t`First token`,
           align: 'right',
           isLabelled: true,
           cell: ({ first_token_p50_ms: ms }) => (ms === null ? '–' : durationText(ms)),
           sortBy: ({ first_token_p50_ms: ms }) => ms,
         },
         {
-          title: 'Attempts today',
+          title: t`Attempts today`,
           isLabelled: true,
           cell: server => <ServerAttempts model={server.model} server={server} />,
           sortBy: ({ attempts_today: attempts }) => attempts,
         },
-        { title: 'Last error', isLabelled: true, cell: ({ last_error }) => <ServerError error={last_error} /> },
+        { title: t`Last error`, isLabelled: true, cell: ({ last_error }) => <ServerError error={last_error} /> },
         {
-          title: 'Running',
+          title: t`Running`,
           align: 'right',
           isLabelled: true,
           cell: ({ in_flight }) => countText(in_flight),

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, SegmentedControl } from '@mantine/core'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -13,14 +15,15 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { TakeBackDialog } from './TakeBackDialog.tsx'
 import { useMayOperate } from './use-may-operate.ts'
 
 const lists = [
-  { value: 'all', label: 'All', filter: {}, empty: 'No customer has bought credit yet.' },
-  { value: 'open', label: 'Waiting', filter: { state: 'open' }, empty: 'No payment waits.' },
-  { value: 'review', label: 'To review', filter: { review: 'true' }, empty: 'No payment needs a review.' },
+  { value: 'all', label: t`All`, filter: {}, empty: t`No customer has bought credit yet.` },
+  { value: 'open', label: t`Waiting`, filter: { state: 'open' }, empty: t`No payment waits.` },
+  { value: 'review', label: t`To review`, filter: { review: 'true' }, empty: t`No payment needs a review.` },
 ] as const
 
 const marks = {
@@ -50,10 +53,10 @@ export function Payments() {
   )
   return (
     <Panel
-      title="Payments"
+      title={t`Payments`}
       aside={
         <SegmentedControl
-          aria-label="Payments shown"
+          aria-label={t`Payments shown`}
           size="xs"
           value={shown}
           onChange={value => setShown(value as typeof shown)}
@@ -68,16 +71,16 @@ export function Payments() {
           return (
             <>
               <DataTable
-                label="Payments"
+                label={t`Payments`}
                 isPaged
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: 'Time', cell: ({ created_at }) => <When at={created_at} /> },
-                  { title: 'Customer', place: 'name', cell: payment => <Payer payment={payment} /> },
-                  { title: 'Reference', cell: ({ reference }) => <code>{reference}</code> },
-                  { title: 'How', cell: ({ driver }) => driver },
-                  { title: 'State', cell: payment => <PaymentState payment={payment} /> },
+                  { title: t`Time`, cell: ({ created_at }) => <When at={created_at} /> },
+                  { title: t`Customer`, place: 'name', cell: payment => <Payer payment={payment} /> },
+                  { title: t`Reference`, cell: ({ reference }) => <code>{reference}</code> },
+                  { title: t`How`, cell: ({ driver }) => driver },
+                  { title: t`State`, cell: payment => <PaymentState payment={payment} /> },
                   {
                     title: 'USD',
                     align: 'right',
@@ -98,9 +101,7 @@ export function Payments() {
                   variant="default"
                   loading={payments.isFetchingNextPage}
                   onClick={() => void payments.fetchNextPage()}
-                >
-                  Show older payments
-                </Button>
+                >{t`Show older payments`}</Button>
               )}
             </>
           )
@@ -108,15 +109,17 @@ export function Payments() {
       </Loaded>
       <ConfirmDialog
         isOpen={confirming !== null}
-        title={`Has ${chargeText(confirming?.amount_usd ?? 0)} USD arrived?`}
-        action="It has arrived"
+        title={t`Has ${chargeText(confirming?.amount_usd ?? 0)} USD arrived?`}
+        action={t`It has arrived`}
         isBusy={confirm.isPending}
         onConfirm={() => confirming !== null && confirm.mutate(confirming)}
         onClose={() => setConfirming(null)}
       >
         <p className={styles.hint}>
-          {confirming?.email ?? 'The customer'} gets the credit at once. The reference is{' '}
-          <code>{confirming?.reference}</code>.
+          <Trans>
+            {confirming?.email ?? t`The customer`} gets the credit at once. The reference is{' '}
+            <code>{confirming?.reference}</code>.
+          </Trans>
         </p>
       </ConfirmDialog>
       {takingBack !== null && <TakeBackDialog payment={takingBack} onClose={() => setTakingBack(null)} />}
@@ -125,9 +128,9 @@ export function Payments() {
 }
 
 const doneTexts = {
-  paid: 'The credit is given.',
-  paid_before: 'This payment was confirmed before. Nothing has changed.',
-  waiting: 'A second operator must confirm this payment as well.',
+  paid: t`The credit is given.`,
+  paid_before: t`This payment was confirmed before. Nothing has changed.`,
+  waiting: t`A second operator must confirm this payment as well.`,
 } as const
 
 function Payer({ payment: { customer_id, email } }: { payment: OperatorPayment }) {
@@ -141,8 +144,8 @@ function Payer({ payment: { customer_id, email } }: { payment: OperatorPayment }
 function PaymentState({ payment: { state, reversed_usd, mismatch, failure } }: { payment: OperatorPayment }) {
   return (
     <>
-      <State state={marks[state]}>{state}</State>
-      {reversed_usd > 0 && ` ${roundUsd(reversed_usd)} USD taken back`}
+      <State state={marks[state]}>{codeText(state)}</State>
+      {reversed_usd > 0 && t` ${roundUsd(reversed_usd)} USD taken back`}
       {failure !== null && ` ${failure}`}
       {mismatch !== null && <State state="danger">{mismatch}</State>}
     </>
@@ -163,14 +166,14 @@ function Action({
   if (driver === 'manual' && state !== 'paid') {
     return (
       <Button variant="default" size="compact-sm" onClick={() => onConfirm(payment)}>
-        Confirm{context}
+        <Trans>Confirm{context}</Trans>
       </Button>
     )
   }
   if (driver === 'voucher' || state !== 'paid' || reversed_usd >= amount_usd) return null
   return (
     <Button variant="default" size="compact-sm" onClick={() => onTakeBack(payment)}>
-      Take back{context}
+      <Trans>Take back{context}</Trans>
     </Button>
   )
 }

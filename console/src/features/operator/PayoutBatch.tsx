@@ -1,3 +1,5 @@
+import { plural, t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
@@ -5,7 +7,6 @@ import { useState } from 'react'
 import type { ApprovedBatch, PayoutBatchShown, SettledBatchShown } from '#api/operator/payouts.ts'
 import { payoutBatchQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
-import { plural } from '../../format/number-text.ts'
 import { payoutWord } from '../../format/payout-words.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import { CodeBlock } from '../../parts/CodeBlock.tsx'
@@ -19,6 +20,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { batchMarks, payoutMarks } from '../../parts/payout-marks.ts'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { PromotionReviews } from './PromotionReviews.tsx'
 import { useMayOperate } from './use-may-operate.ts'
@@ -32,7 +34,7 @@ export function PayoutBatch() {
   const batchId = useParams({ strict: false }).batchId!
   const batch = useQuery(payoutBatchQuery(batchId))
   return (
-    <Page title="Batch of payouts">
+    <Page title={t`Batch of payouts`}>
       <Loaded query={batch} height={400}>
         {data => <Body batch={data} />}
       </Loaded>
@@ -50,27 +52,27 @@ function Body({ batch }: { batch: PayoutBatchShown }) {
     areas,
     done: ({ result }) =>
       result === 'second_operator'
-        ? 'Another operator must approve it. Nothing was changed.'
-        : 'The batch is approved.',
+        ? t`Another operator must approve it. Nothing was changed.`
+        : t`The batch is approved.`,
   })
   const settle = useWrite<void, SettledBatchShown>(() => ({ method: 'POST', path: `${path}/settle`, body: {} }), {
     areas,
     done: ({ file: made, failed: unanswered }) =>
       made !== null
-        ? 'Send the file to the bank, then book each transfer here.'
+        ? t`Send the file to the bank, then book each transfer here.`
         : unanswered > 0
-          ? `${plural(unanswered, 'transfer')} got no answer. Settle again.`
-          : 'The transfers are sent.',
+          ? t`${plural(unanswered, { one: '# transfer', other: '# transfers' })} got no answer. Settle again.`
+          : t`The transfers are sent.`,
     onDone: ({ file: made }) => setFile(made),
   })
   const cancel = useWrite(() => ({ method: 'POST', path: `${path}/cancel`, body: {} }), {
     areas,
-    done: 'What was not sent is payable again.',
+    done: t`What was not sent is payable again.`,
     onDone: () => setCancelling(false),
   })
   const paid = useWrite<Payout>(
     ({ id }) => ({ method: 'POST', path: `operator/transfers/${id}`, body: { is_paid: true } }),
-    { areas, done: (_, { hoster }) => `The transfer to ${hoster} is booked as paid.` },
+    { areas, done: (_, { hoster }) => t`The transfer to ${hoster} is booked as paid.` },
   )
   const mayCancel = batch.data.some(({ state }) => state === 'prepared' || state === 'approved')
   return (
@@ -78,71 +80,67 @@ function Body({ batch }: { batch: PayoutBatchShown }) {
       {mayOperate && (
         <div className={styles.buttons}>
           {batch.state === 'prepared' && (
-            <Button loading={approve.isPending} onClick={() => approve.mutate()}>
-              Approve
-            </Button>
+            <Button loading={approve.isPending} onClick={() => approve.mutate()}>{t`Approve`}</Button>
           )}
           {batch.state === 'approved' && (
             <Button loading={settle.isPending} onClick={() => settle.mutate()}>
-              {batch.driver === 'csv' ? 'Make the file for the bank' : 'Send the transfers'}
+              {batch.driver === 'csv' ? t`Make the file for the bank` : t`Send the transfers`}
             </Button>
           )}
           {mayCancel && (
-            <Button variant="default" onClick={() => setCancelling(true)}>
-              Cancel what was not sent
-            </Button>
+            <Button variant="default" onClick={() => setCancelling(true)}>{t`Cancel what was not sent`}</Button>
           )}
         </div>
       )}
-      <Panel title="Batch">
+      <Panel title={t`Batch`}>
         <Facts
           facts={{
-            State: <State state={batchMarks[batch.state]}>{batch.state}</State>,
-            How: payoutWord(batch.driver, 'bank transfers'),
-            Amount: `${chargeText(batch.amount_usd)} USD, ${chargeText(batch.paid_usd)} of it paid`,
-            Prepared: (
-              <>
-                <When at={batch.prepared_at} /> by {batch.prepared_by ?? 'the command line'}
-              </>
+            [t`State`]: <State state={batchMarks[batch.state]}>{codeText(batch.state)}</State>,
+            [t`How`]: payoutWord(batch.driver, t`bank transfers`),
+            [t`Amount`]: t`${chargeText(batch.amount_usd)} USD, ${chargeText(batch.paid_usd)} of it paid`,
+            [t`Prepared`]: (
+              <Trans>
+                <When at={batch.prepared_at} /> by {batch.prepared_by ?? t`the command line`}
+              </Trans>
             ),
-            Approved:
+            [t`Approved`]:
               batch.approved_at === null ? (
-                'not yet'
+                t`not yet`
               ) : (
-                <>
-                  <When at={batch.approved_at} /> by {batch.approved_by ?? 'the command line'}
-                </>
+                <Trans>
+                  <When at={batch.approved_at} /> by {batch.approved_by ?? t`the command line`}
+                </Trans>
               ),
           }}
         />
       </Panel>
       <PromotionReviews reviews={batch.reviews} />
       {file !== null && (
-        <Panel title="File for the bank">
-          <CodeBlock code={file} what="the file for the bank" />
+        <Panel title={t`File for the bank`}>
+          <CodeBlock code={file} what={t`the file for the bank`} />
         </Panel>
       )}
-      <Panel title="Payouts">
+      <Panel title={t`Payouts`}>
         <DataTable
-          label="Payouts of the batch"
+          label={t`Payouts of the batch`}
           rows={batch.data}
           keyOf={({ id }) => id}
           columns={[
-            { title: 'Hoster', place: 'name', cell: ({ hoster }) => hoster },
-            { title: 'Reference', cell: ({ reference }) => <code>{reference}</code> },
-            { title: 'To', cell: ({ holder, account }) => [holder, account].filter(Boolean).join(', ') },
+            { title: t`Hoster`, place: 'name', cell: ({ hoster }) => hoster },
+            { title: t`Reference`, cell: ({ reference }) => <code>{reference}</code> },
+            { title: t`To`, cell: ({ holder, account }) => [holder, account].filter(Boolean).join(', ') },
             {
-              title: 'State',
+              title: t`State`,
               cell: ({ state, failure, mismatch }) => (
                 <>
-                  <State state={payoutMarks[state]}>{state}</State>
+                  <State state={payoutMarks[state]}>{codeText(state)}</State>
                   {failure !== null && ` ${failure}`}
                   {mismatch !== null && <State state="danger">{mismatch}</State>}
                 </>
               ),
             },
             {
-              title: 'Promotion',
+              title: t`Promotion`,
               align: 'right',
               isLabelled: true,
               cell: ({ promotion_usd }) => chargeText(promotion_usd),
@@ -163,10 +161,14 @@ function Body({ batch }: { batch: PayoutBatchShown }) {
                 payout.state === 'sending' && (
                   <div className={styles.buttons}>
                     <Button size="compact-sm" variant="default" onClick={() => paid.mutate(payout)}>
-                      Paid<span className="visually-hidden"> to {payout.hoster}</span>
+                      <Trans>
+                        Paid<span className="visually-hidden"> to {payout.hoster}</span>
+                      </Trans>
                     </Button>
                     <Button size="compact-sm" variant="default" onClick={() => setFailed(payout)}>
-                      Failed<span className="visually-hidden"> to {payout.hoster}</span>
+                      <Trans>
+                        Failed<span className="visually-hidden"> to {payout.hoster}</span>
+                      </Trans>
                     </Button>
                   </div>
                 ),
@@ -177,13 +179,13 @@ function Body({ batch }: { batch: PayoutBatchShown }) {
       {failed !== null && <FailedDialog payout={failed} onClose={() => setFailed(null)} />}
       <ConfirmDialog
         isOpen={isCancelling}
-        title="Cancel what was not sent?"
-        action="Cancel it"
+        title={t`Cancel what was not sent?`}
+        action={t`Cancel it`}
         isBusy={cancel.isPending}
         onConfirm={() => cancel.mutate()}
         onClose={() => setCancelling(false)}
       >
-        <p>These payouts become payable again. Transfers that are on their way stay.</p>
+        <p>{t`These payouts become payable again. Transfers that are on their way stay.`}</p>
       </ConfirmDialog>
     </>
   )
@@ -193,19 +195,19 @@ function FailedDialog({ payout, onClose }: { payout: Payout; onClose: () => void
   const [reason, setReason] = useState('')
   const fail = useWrite(
     () => ({ method: 'POST', path: `operator/transfers/${payout.id}`, body: { is_paid: false, reason } }),
-    { areas, done: `${payout.hoster} can be paid again.`, onDone: onClose, showsError: true },
+    { areas, done: t`${payout.hoster} can be paid again.`, onDone: onClose, showsError: true },
   )
   return (
     <FormDialog
-      title={`The transfer to ${payout.hoster} failed`}
-      action="Book it as failed"
+      title={t`The transfer to ${payout.hoster} failed`}
+      action={t`Book it as failed`}
       sending={fail}
       onSubmit={() => fail.mutate()}
       onClose={onClose}
     >
       <TextInput
-        label="Reason"
-        description="The reason that the bank gives. The hoster reads it."
+        label={t`Reason`}
+        description={t`The reason that the bank gives. The hoster reads it.`}
         required
         maxLength={200}
         value={reason}

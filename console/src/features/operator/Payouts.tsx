@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
@@ -19,17 +21,18 @@ import { Panel } from '../../parts/Panel.tsx'
 import { batchMarks } from '../../parts/payout-marks.ts'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { PromotionReviews } from './PromotionReviews.tsx'
 import { useMayOperate } from './use-may-operate.ts'
 
 const resultTexts = {
-  prepared: 'in the batch',
-  below_minimum: 'below the minimum',
-  frozen: 'frozen',
-  no_account: 'has no payout account',
-  account_not_ready: 'its account is not ready',
-  other_driver: 'is paid in another way',
+  prepared: t`in the batch`,
+  below_minimum: t`below the minimum`,
+  frozen: t`frozen`,
+  no_account: t`has no payout account`,
+  account_not_ready: t`its account is not ready`,
+  other_driver: t`is paid in another way`,
 } as const
 
 /** What hosters have, and the batches that pay them. */
@@ -42,7 +45,7 @@ export function Payouts() {
     {
       areas: ['payouts', 'money'],
       done: ({ batch }) =>
-        batch === null ? 'There is nothing to pay.' : 'The batch is prepared. Nothing was sent yet.',
+        batch === null ? t`There is nothing to pay.` : t`The batch is prepared. Nothing was sent yet.`,
       onDone({ batch, hosters }) {
         setLeft(hosters.filter(({ result }) => result !== 'prepared'))
         if (batch !== null) void navigate({ to: '/operator/payouts/$batchId', params: { batchId: batch.id } })
@@ -51,16 +54,17 @@ export function Payouts() {
   )
   return (
     <Page
-      title="Payouts"
+      title={t`Payouts`}
       actions={
         mayOperate && (
           <>
-            <Button loading={prepare.isPending} onClick={() => prepare.mutate('csv')}>
-              Prepare bank transfers
-            </Button>
+            <Button
+              loading={prepare.isPending}
+              onClick={() => prepare.mutate('csv')}
+            >{t`Prepare bank transfers`}</Button>
             {payoutProviderNames.map(name => (
               <Button key={name} variant="default" loading={prepare.isPending} onClick={() => prepare.mutate(name)}>
-                Prepare by {payoutWord(name, '')}
+                <Trans>Prepare by {payoutWord(name, '')}</Trans>
               </Button>
             ))}
           </>
@@ -68,16 +72,16 @@ export function Payouts() {
       }
     >
       {left.length > 0 && (
-        <Panel title="Not paid">
+        <Panel title={t`Not paid`}>
           <DataTable
-            label="Not paid"
+            label={t`Not paid`}
             rows={left}
             keyOf={({ hoster_id }) => hoster_id}
             columns={[
-              { title: 'Hoster', place: 'name', cell: ({ hoster }) => hoster },
-              { title: 'Why', cell: ({ result }) => resultTexts[result] },
+              { title: t`Hoster`, place: 'name', cell: ({ hoster }) => hoster },
+              { title: t`Why`, cell: ({ result }) => resultTexts[result] },
               {
-                title: 'Payable',
+                title: t`Payable`,
                 align: 'right',
                 place: 'figure',
                 isLabelled: true,
@@ -109,21 +113,21 @@ function Reviews() {
 function Batches() {
   const batches = useInfiniteQuery(payoutBatchesQuery)
   return (
-    <Panel title="Batches">
+    <Panel title={t`Batches`}>
       <Loaded query={batches} height={120}>
         {({ pages }) => {
           const rows = pages.flatMap(({ data }) => data)
-          if (rows.length === 0) return <EmptyState text="No batch was prepared yet." />
+          if (rows.length === 0) return <EmptyState text={t`No batch was prepared yet.`} />
           return (
             <>
               <DataTable
-                label="Batches"
+                label={t`Batches`}
                 isPaged
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[
                   {
-                    title: 'Prepared',
+                    title: t`Prepared`,
                     place: 'name',
                     cell: ({ id, prepared_at }) => (
                       <Link to="/operator/payouts/$batchId" params={{ batchId: id }}>
@@ -131,19 +135,19 @@ function Batches() {
                       </Link>
                     ),
                   },
-                  { title: 'By', isLabelled: true, cell: ({ prepared_by }) => prepared_by ?? 'the command line' },
-                  { title: 'How', cell: ({ driver }) => payoutWord(driver, 'bank') },
+                  { title: t`By`, isLabelled: true, cell: ({ prepared_by }) => prepared_by ?? t`the command line` },
+                  { title: t`How`, cell: ({ driver }) => payoutWord(driver, 'bank') },
                   {
-                    title: 'State',
+                    title: t`State`,
                     cell: ({ state, mismatches }) => (
                       <>
-                        <State state={batchMarks[state]}>{state}</State>
-                        {mismatches > 0 && <State state="danger">{`${mismatches} differ`}</State>}
+                        <State state={batchMarks[state]}>{codeText(state)}</State>
+                        {mismatches > 0 && <State state="danger">{t`${mismatches} differ`}</State>}
                       </>
                     ),
                   },
-                  { title: 'Payouts', align: 'right', isLabelled: true, cell: ({ payouts }) => countText(payouts) },
-                  { title: 'Paid', align: 'right', isLabelled: true, cell: ({ paid_usd }) => chargeText(paid_usd) },
+                  { title: t`Payouts`, align: 'right', isLabelled: true, cell: ({ payouts }) => countText(payouts) },
+                  { title: t`Paid`, align: 'right', isLabelled: true, cell: ({ paid_usd }) => chargeText(paid_usd) },
                   {
                     title: 'USD',
                     align: 'right',
@@ -158,9 +162,7 @@ function Batches() {
                   variant="default"
                   loading={batches.isFetchingNextPage}
                   onClick={() => void batches.fetchNextPage()}
-                >
-                  Show older batches
-                </Button>
+                >{t`Show older batches`}</Button>
               )}
             </>
           )
@@ -173,51 +175,55 @@ function Batches() {
 function Funds() {
   const funds = useQuery(hosterFundsQuery)
   return (
-    <Panel title="What hosters have">
+    <Panel title={t`What hosters have`}>
       <Loaded query={funds} height={120}>
         {({ data }) =>
           data.length === 0 ? (
-            <EmptyState text="There is no hoster yet." />
+            <EmptyState text={t`There is no hoster yet.`} />
           ) : (
             <DataTable
-              label="What hosters have"
+              label={t`What hosters have`}
               rows={data}
               keyOf={({ hoster_id }) => hoster_id}
               columns={[
                 {
-                  title: 'Hoster',
+                  title: t`Hoster`,
                   place: 'name',
                   cell: ({ hoster_id, hoster, frozen_reason }) => (
                     <>
                       <Link to="/operator/hosters/$hosterId" params={{ hosterId: hoster_id }}>
                         {hoster}
                       </Link>
-                      {frozen_reason !== null && ` frozen: ${frozen_reason}`}
+                      {frozen_reason !== null && t` frozen: ${frozen_reason}`}
                     </>
                   ),
                   sortBy: ({ hoster }) => hoster,
                 },
                 {
-                  title: 'Balance',
+                  title: t`Balance`,
                   align: 'right',
                   isLabelled: true,
                   cell: ({ balance_usd }) => <Balance usd={balance_usd} />,
                   sortBy: ({ balance_usd }) => balance_usd,
                 },
                 {
-                  title: 'Held',
+                  title: t`Held`,
                   align: 'right',
                   isLabelled: true,
                   cell: ({ held_usd, held_until: until }) => (
                     <>
                       <Balance usd={held_usd} />
-                      {until !== null && <span className={styles.hint}> until {utcDayText(until)}</span>}
+                      {until !== null && (
+                        <span className={styles.hint}>
+                          <Trans> until {utcDayText(until)}</Trans>
+                        </span>
+                      )}
                     </>
                   ),
                   sortBy: ({ held_usd }) => held_usd,
                 },
                 {
-                  title: 'Payable',
+                  title: t`Payable`,
                   align: 'right',
                   place: 'figure',
                   isLabelled: true,

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, Select } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
@@ -15,6 +17,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { personColumn } from '../../parts/person-column.ts'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { ReasonDialog } from './ReasonDialog.tsx'
 import { SearchFilters, useSearchText } from './SearchFilters.tsx'
@@ -23,12 +26,12 @@ import { useMayOperate } from './use-may-operate.ts'
 const OperatorKeys = lazy(fromGateway(async () => ({ default: (await import('./OperatorKeys.tsx')).OperatorKeys })))
 
 const roles = [
-  { value: '', label: 'No role' },
-  { value: 'auditor', label: 'Auditor: reads' },
-  { value: 'operator', label: 'Operator: everything' },
+  { value: '', label: t`No role` },
+  { value: 'auditor', label: t`Auditor: reads` },
+  { value: 'operator', label: t`Operator: everything` },
 ]
 const invitedRoles = roles.filter(({ value }) => value !== '')
-const roleText = (role: string | null) => role ?? 'no role'
+const roleText = (role: string | null) => (role === null ? t`no role` : codeText(role))
 
 /** People of the installation: blocked or not, and the operators and auditors. */
 export function People() {
@@ -41,12 +44,12 @@ export function People() {
     ({ id }) => ({ method: 'POST', path: `operator/people/${id}/unblock`, body: {} }),
     {
       areas: ['operator-people'],
-      done: (_, { email }) => `${email} may sign in again.`,
+      done: (_, { email }) => t`${email} may sign in again.`,
     },
   )
   const setRole = useSetRole()
   return (
-    <Page title="People">
+    <Page title={t`People`}>
       <RoleChanges />
       <Joined />
       <Invitations
@@ -56,17 +59,17 @@ export function People() {
         roles={invitedRoles}
         firstRole="operator"
         mayChange={mayOperate}
-        empty="No invitation is open. Invite the people who run this gateway with you, or who only read."
+        empty={t`No invitation is open. Invite the people who run this gateway with you, or who only read.`}
       />
       <SearchFilters
-        search={{ text, setText, description: 'E-mail address or name' }}
+        search={{ text, setText, description: t`E-mail address or name` }}
         choice={{
-          label: 'People',
-          description: 'Which people',
+          label: t`People`,
+          description: t`Which people`,
           data: [
-            { value: 'all', label: 'All' },
-            { value: 'roles', label: 'Operators and auditors' },
-            { value: 'blocked', label: 'Blocked' },
+            { value: 'all', label: t`All` },
+            { value: 'roles', label: t`Operators and auditors` },
+            { value: 'blocked', label: t`Blocked` },
           ],
           value: show,
           onChange: value => setShow(value ?? 'all'),
@@ -76,49 +79,49 @@ export function People() {
         <Loaded query={people} height={400}>
           {({ pages }) => {
             const rows = pages.flatMap(({ data }) => data)
-            if (rows.length === 0) return <EmptyState text="Nobody matches these filters." />
+            if (rows.length === 0) return <EmptyState text={t`Nobody matches these filters.`} />
             return (
               <>
                 <DataTable
-                  label="People"
+                  label={t`People`}
                   isPaged
                   rows={rows}
                   keyOf={({ id }) => id}
                   columns={[
                     personColumn,
                     {
-                      title: 'State',
+                      title: t`State`,
                       cell: ({ is_blocked, is_verified }) => (
                         <State state={is_blocked ? 'off' : is_verified ? 'ok' : 'warn'}>
-                          {is_blocked ? 'blocked' : is_verified ? 'proved address' : 'unproved address'}
+                          {is_blocked ? t`blocked` : is_verified ? t`proved address` : t`unproved address`}
                         </State>
                       ),
                     },
                     {
-                      title: 'Second factor',
+                      title: t`Second factor`,
                       place: 'hidden',
-                      cell: ({ has_second_factor }) => (has_second_factor ? 'yes' : 'no'),
+                      cell: ({ has_second_factor }) => (has_second_factor ? t`yes` : t`no`),
                     },
                     {
-                      title: 'Last seen',
+                      title: t`Last seen`,
                       isLabelled: true,
                       cell: ({ last_seen_at: at }) =>
-                        at === null ? 'not signed in' : <When at={at} form="distance" />,
+                        at === null ? t`not signed in` : <When at={at} form="distance" />,
                     },
                     {
-                      title: 'Customers',
+                      title: t`Customers`,
                       align: 'right',
                       place: 'hidden',
                       cell: ({ customers }) => countText(customers),
                     },
-                    { title: 'Hosters', align: 'right', place: 'hidden', cell: ({ hosters }) => countText(hosters) },
-                    { title: 'Keys', align: 'right', place: 'hidden', cell: ({ keys }) => countText(keys) },
+                    { title: t`Hosters`, align: 'right', place: 'hidden', cell: ({ hosters }) => countText(hosters) },
+                    { title: t`Keys`, align: 'right', place: 'hidden', cell: ({ keys }) => countText(keys) },
                     {
-                      title: 'Role',
+                      title: t`Role`,
                       cell: ({ id, email, role }) =>
                         mayOperate ? (
                           <Select
-                            aria-label={`Role of ${email}`}
+                            aria-label={t`Role of ${email}`}
                             data={roles}
                             value={role ?? ''}
                             onChange={value =>
@@ -140,7 +143,7 @@ export function People() {
                             size="compact-sm"
                             onClick={() => (person.is_blocked ? unblock.mutate(person) : setBlocked(person))}
                           >
-                            {person.is_blocked ? 'Unblock' : 'Block'}
+                            {person.is_blocked ? t`Unblock` : t`Block`}
                           </Button>
                         ),
                     },
@@ -152,9 +155,7 @@ export function People() {
                       variant="default"
                       loading={people.isFetchingNextPage}
                       onClick={() => void people.fetchNextPage()}
-                    >
-                      Show more
-                    </Button>
+                    >{t`Show more`}</Button>
                   </div>
                 )}
               </>
@@ -167,17 +168,14 @@ export function People() {
       </Suspense>
       {blocked !== null && (
         <ReasonDialog
-          title={`Block ${blocked.email}?`}
-          action="Block"
+          title={t`Block ${blocked.email}?`}
+          action={t`Block`}
           isDanger
-          reader="The audit log keeps it."
+          reader={t`The audit log keeps it.`}
           send={reason => ({ method: 'POST', path: `operator/people/${blocked.id}/block`, body: { reason } })}
-          done={`${blocked.email} is blocked.`}
+          done={t`${blocked.email} is blocked.`}
           onClose={() => setBlocked(null)}
-        >
-          The sessions end, and the keys that the person made stop within two seconds, also those of agents. Customers
-          and hosters stay as they are.
-        </ReasonDialog>
+        >{t`The sessions end, and the keys that the person made stop within two seconds, also those of agents. Customers and hosters stay as they are.`}</ReasonDialog>
       )}
     </Page>
   )
@@ -188,7 +186,7 @@ function useSetRole() {
     ({ id, role }) => ({ method: 'POST', path: `operator/people/${id}/role`, body: { role } }),
     {
       areas: ['operator-people', 'session'],
-      done: ({ state }) => (state === 'waiting' ? 'Another operator must approve this.' : 'The role is changed.'),
+      done: ({ state }) => (state === 'waiting' ? t`Another operator must approve this.` : t`The role is changed.`),
     },
   )
 }
@@ -201,42 +199,43 @@ function Joined() {
   const setRole = useSetRole()
   const dismiss = useWrite<{ id: string; email: string }>(
     ({ id }) => ({ method: 'DELETE', path: `operator/people/${id}/invite` }),
-    { areas: ['operator-people'], done: (_, { email }) => `The invitation of ${email} is taken back.` },
+    { areas: ['operator-people'], done: (_, { email }) => t`The invitation of ${email} is taken back.` },
   )
   const waitingFor = ({ email, invited_role: role }: PersonShown) =>
     changes.data?.data.find(change => change.email === email && change.role === role)
   const rows = people.data?.pages.flatMap(({ data }) => data) ?? []
   if (rows.length === 0) return null
   return (
-    <Panel title="Invited people without their role">
-      <p className={styles.hint}>
-        Check that it is the person you invited: whoever had the link could join. The person needs a passkey or an
-        authenticator app first. After 14 days, invite the person again.
-      </p>
+    <Panel title={t`Invited people without their role`}>
+      <p
+        className={styles.hint}
+      >{t`Check that it is the person you invited: whoever had the link could join. The person needs a passkey or an authenticator app first. After 14 days, invite the person again.`}</p>
       <DataTable
-        label="Invited people without their role"
+        label={t`Invited people without their role`}
         rows={rows}
         keyOf={({ id }) => id}
         columns={[
           personColumn,
-          { title: 'Invited as', isLabelled: true, cell: ({ invited_role: role }) => roleText(role) },
-          { title: 'Invited by', isLabelled: true, cell: ({ invited_by: by }) => by ?? 'nobody here' },
+          { title: t`Invited as`, isLabelled: true, cell: ({ invited_role: role }) => roleText(role) },
+          { title: t`Invited by`, isLabelled: true, cell: ({ invited_by: by }) => by ?? t`nobody here` },
           {
-            title: 'Joined',
+            title: t`Joined`,
             isLabelled: true,
             cell: ({ invited_at: at }) => at !== null && <When at={at} form="distance" />,
           },
           {
-            title: 'Address',
+            title: t`Address`,
             isLabelled: true,
             cell: ({ is_verified: is }) => (
-              <State state={is ? 'ok' : 'warn'}>{is ? 'proved address' : 'unproved address'}</State>
+              <State state={is ? 'ok' : 'warn'}>{is ? t`proved address` : t`unproved address`}</State>
             ),
           },
           {
-            title: 'Second factor',
+            title: t`Second factor`,
             isLabelled: true,
-            cell: ({ has_second_factor: has }) => <State state={has ? 'ok' : 'warn'}>{has ? 'yes' : 'not yet'}</State>,
+            cell: ({ has_second_factor: has }) => (
+              <State state={has ? 'ok' : 'warn'}>{has ? t`yes` : t`not yet`}</State>
+            ),
           },
           {
             title: '',
@@ -249,7 +248,7 @@ function Joined() {
                 mayOperate && (
                   <div className={styles.buttons}>
                     {change?.is_own ? (
-                      <State state="warn">waits for another operator</State>
+                      <State state="warn">{t`waits for another operator`}</State>
                     ) : (
                       <Button
                         size="compact-sm"
@@ -257,8 +256,10 @@ function Joined() {
                         loading={setRole.isPending}
                         onClick={() => setRole.mutate({ id, role })}
                       >
-                        {change === undefined ? 'Give the role' : 'Approve the role'}
-                        <span className="visually-hidden"> to {email}</span>
+                        {change === undefined ? t`Give the role` : t`Approve the role`}
+                        <span className="visually-hidden">
+                          <Trans> to {email}</Trans>
+                        </span>
                       </Button>
                     )}
                     <Button
@@ -267,7 +268,9 @@ function Joined() {
                       loading={dismiss.isPending}
                       onClick={() => dismiss.mutate(person)}
                     >
-                      Dismiss<span className="visually-hidden"> {email}</span>
+                      <Trans>
+                        Dismiss<span className="visually-hidden"> {email}</span>
+                      </Trans>
                     </Button>
                   </div>
                 )
@@ -288,22 +291,22 @@ function RoleChanges() {
     ({ id, decision }) => ({ method: 'POST', path: `operator/role-changes/${id}/${decision}`, body: {} }),
     {
       areas: ['operator-people', 'session'],
-      done: (_, { decision }) => (decision === 'approve' ? 'The role is changed.' : 'The role stays as it is.'),
+      done: (_, { decision }) => (decision === 'approve' ? t`The role is changed.` : t`The role stays as it is.`),
     },
   )
   const waiting = changes.data?.data ?? []
   if (waiting.length === 0) return null
   return (
-    <Panel title="Roles that wait for a second operator">
+    <Panel title={t`Roles that wait for a second operator`}>
       <DataTable
-        label="Roles that wait for a second operator"
+        label={t`Roles that wait for a second operator`}
         rows={waiting}
         keyOf={({ id }) => id}
         columns={[
-          { title: 'Person', place: 'name', cell: ({ email }) => email },
-          { title: 'Role', cell: ({ from, role }) => `${roleText(from)} to ${roleText(role)}` },
-          { title: 'Asked by', isLabelled: true, cell: ({ requested_by }) => requested_by ?? 'nobody here' },
-          { title: 'Time', cell: ({ requested_at }) => <When at={requested_at} /> },
+          { title: t`Person`, place: 'name', cell: ({ email }) => email },
+          { title: t`Role`, cell: ({ from, role }) => t`${roleText(from)} to ${roleText(role)}` },
+          { title: t`Asked by`, isLabelled: true, cell: ({ requested_by }) => requested_by ?? t`nobody here` },
+          { title: t`Time`, cell: ({ requested_at }) => <When at={requested_at} /> },
           {
             title: '',
             align: 'right',
@@ -311,12 +314,13 @@ function RoleChanges() {
               mayOperate && (
                 <div className={styles.buttons}>
                   {!is_own && (
-                    <Button size="compact-sm" onClick={() => decide.mutate({ id, decision: 'approve' })}>
-                      Approve
-                    </Button>
+                    <Button
+                      size="compact-sm"
+                      onClick={() => decide.mutate({ id, decision: 'approve' })}
+                    >{t`Approve`}</Button>
                   )}
                   <Button size="compact-sm" variant="default" onClick={() => decide.mutate({ id, decision: 'reject' })}>
-                    {is_own ? 'Withdraw' : 'Reject'}
+                    {is_own ? t`Withdraw` : t`Reject`}
                   </Button>
                 </div>
               ),

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Autocomplete } from '@mantine/core'
 import { useState } from 'react'
 import type { OperatorHosters } from '#api/operator/supply.ts'
@@ -36,18 +37,18 @@ export function PriceDialog({ hoster, onClose }: { hoster: Hoster; onClose: () =
         }),
       },
     }),
-    { areas: ['supply'], done: `The price of ${model} is set.`, onDone: onClose, showsError: true },
+    { areas: ['supply'], done: t`The price of ${model} is set.`, onDone: onClose, showsError: true },
   )
   return (
     <FormDialog
-      title={`Set a price of ${hoster.name}`}
-      action="Set the price"
+      title={t`Set a price of ${hoster.name}`}
+      action={t`Set the price`}
       sending={set}
       onSubmit={() => set.mutate()}
       onClose={onClose}
     >
       <Autocomplete
-        label="Model"
+        label={t`Model`}
         required
         data={hoster.models.map(each => each.model)}
         value={model}
@@ -55,20 +56,20 @@ export function PriceDialog({ hoster, onClose }: { hoster: Hoster; onClose: () =
         data-autofocus
       />
       <AmountField
-        label="Input, USD per million tokens"
-        description={known && `Now ${exactUsd(known.input_usd_per_million)}`}
+        label={t`Input, USD per million tokens`}
+        description={known && t`Now ${exactUsd(known.input_usd_per_million)}`}
         required
         value={input}
         onText={setInput}
       />
       <AmountField
-        label="Output, USD per million tokens"
-        description={known && `Now ${exactUsd(known.output_usd_per_million)}`}
+        label={t`Output, USD per million tokens`}
+        description={known && t`Now ${exactUsd(known.output_usd_per_million)}`}
         required
         value={output}
         onText={setOutput}
       />
-      <p className={styles.hint}>New requests get this price. Running requests keep the one they began with.</p>
+      <p className={styles.hint}>{t`New requests get this price. Running requests keep the one they began with.`}</p>
     </FormDialog>
   )
 }

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { PriceGroups } from '#api/operator/price-groups.ts'
@@ -26,12 +27,12 @@ export function PriceGroupDialog({ group, onClose }: { group: Group | null; onCl
         ...{ percent: readAmount(percent), models: 'models' in rules ? rules.models : {}, reason },
       },
     }),
-    { areas: ['price-groups'], done: 'The prices apply to new requests.', onDone: onClose, showsError: true },
+    { areas: ['price-groups'], done: t`The prices apply to new requests.`, onDone: onClose, showsError: true },
   )
   return (
     <FormDialog
-      title={group === null ? 'Add a price group' : `Prices of ${group.name}`}
-      action="Save"
+      title={group === null ? t`Add a price group` : t`Prices of ${group.name}`}
+      action={t`Save`}
       isDisabled={'problem' in rules}
       sending={write}
       onSubmit={() => write.mutate()}
@@ -39,8 +40,8 @@ export function PriceGroupDialog({ group, onClose }: { group: Group | null; onCl
     >
       {group === null && (
         <TextInput
-          label="Name"
-          description="Receipts name it. Lower-case letters, digits, - _ and ."
+          label={t`Name`}
+          description={t`Receipts name it. Lower-case letters, digits, - _ and .`}
           required
           value={name}
           onChange={event => setName(event.currentTarget.value)}
@@ -48,16 +49,16 @@ export function PriceGroupDialog({ group, onClose }: { group: Group | null; onCl
         />
       )}
       <AmountField
-        label="Percent"
-        description="-10 is a discount, 15 a markup, 0 the list price. Hosters keep their own prices."
+        label={t`Percent`}
+        description={t`-10 is a discount, 15 a markup, 0 the list price. Hosters keep their own prices.`}
         required
         value={percent}
         onText={setPercent}
       />
       <Textarea
-        label="Models with a rule of their own"
-        description="One a line: gpt-6 = -25 %, or input and output in USD per million tokens: llama-4 = 0.2 / 0.6"
-        error={'problem' in rules && `This is no rule: ${rules.problem}`}
+        label={t`Models with a rule of their own`}
+        description={t`One a line: gpt-6 = -25 %, or input and output in USD per million tokens: llama-4 = 0.2 / 0.6`}
+        error={'problem' in rules && t`This is no rule: ${rules.problem}`}
         autosize
         minRows={3}
         maxRows={12}

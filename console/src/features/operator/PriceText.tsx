@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { exactUsd } from '../../format/usd-text.ts'
 import styles from './operator.module.css'
 
@@ -13,7 +14,7 @@ export function PriceText({
   return (
     <span className={styles.number}>
       {exactUsd(input)} / {exactUsd(output)}
-      {hasMore && <abbr title="Some kinds of tokens, prompt lengths or hours have prices of their own."> +</abbr>}
+      {hasMore && <abbr title={t`Some kinds of tokens, prompt lengths or hours have prices of their own.`}> +</abbr>}
     </span>
   )
 }

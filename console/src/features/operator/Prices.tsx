@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -28,36 +30,35 @@ export function Prices() {
   const [open, setOpen] = useState<Open | null>(null)
   const close = () => setOpen(null)
   return (
-    <Page title="Prices">
-      <p className={styles.hint}>
-        A price group is a discount, a markup, or prices of single models, for customers and account tiers. It changes
-        the prices of your own servers and of clouds; hosters sell at their own prices to all customers.
-      </p>
+    <Page title={t`Prices`}>
+      <p
+        className={styles.hint}
+      >{t`A price group is a discount, a markup, or prices of single models, for customers and account tiers. It changes the prices of your own servers and of clouds; hosters sell at their own prices to all customers.`}</p>
       {mayOperate && (
         <div className={styles.buttons}>
-          <Button onClick={() => setOpen({ kind: 'write', group: null })}>Add a price group</Button>
+          <Button onClick={() => setOpen({ kind: 'write', group: null })}>{t`Add a price group`}</Button>
         </div>
       )}
       <Loaded query={groups} height={400}>
         {({ data, tiers }) => (
           <>
-            <Panel title="Price groups">
+            <Panel title={t`Price groups`}>
               {data.length === 0 ? (
-                <EmptyState text="All customers pay the list prices." />
+                <EmptyState text={t`All customers pay the list prices.`} />
               ) : (
                 <DataTable
-                  label="Price groups"
+                  label={t`Price groups`}
                   rows={data}
                   keyOf={({ name }) => name}
                   columns={[
                     {
-                      title: 'Name',
+                      title: t`Name`,
                       place: 'name',
-                      cell: ({ name, version }) => `${name}, version ${version}`,
+                      cell: ({ name, version }) => t`${name}, version ${version}`,
                       sortBy: ({ name }) => name,
                     },
                     {
-                      title: 'Percent',
+                      title: t`Percent`,
                       align: 'right',
                       place: 'figure',
                       isLabelled: true,
@@ -65,12 +66,12 @@ export function Prices() {
                       sortBy: ({ percent }) => Number(percent),
                     },
                     {
-                      title: 'Models',
+                      title: t`Models`,
                       isLabelled: true,
                       cell: ({ models }) => rulesText(models).replaceAll('\n', ', ') || '–',
                     },
                     {
-                      title: 'Customers',
+                      title: t`Customers`,
                       align: 'right',
                       isLabelled: true,
                       cell: ({ customers }) => countText(customers),
@@ -88,14 +89,18 @@ export function Prices() {
                               size="compact-sm"
                               onClick={() => setOpen({ kind: 'write', group })}
                             >
-                              Change<span className="visually-hidden"> {group.name}</span>
+                              <Trans>
+                                Change<span className="visually-hidden"> {group.name}</span>
+                              </Trans>
                             </Button>
                             <Button
                               variant="default"
                               size="compact-sm"
                               onClick={() => setOpen({ kind: 'remove', group })}
                             >
-                              Remove<span className="visually-hidden"> {group.name}</span>
+                              <Trans>
+                                Remove<span className="visually-hidden"> {group.name}</span>
+                              </Trans>
                             </Button>
                           </div>
                         ),
@@ -104,18 +109,18 @@ export function Prices() {
                 />
               )}
             </Panel>
-            <Panel title="Account tiers">
+            <Panel title={t`Account tiers`}>
               <DataTable
-                label="Account tiers"
+                label={t`Account tiers`}
                 rows={tiers}
                 keyOf={tier => tier}
                 columns={[
-                  { title: 'Tier', place: 'name', cell: tier => tier },
+                  { title: t`Tier`, place: 'name', cell: tier => tier },
                   {
-                    title: 'Price group',
+                    title: t`Price group`,
                     place: 'figure',
                     isLabelled: true,
-                    cell: tier => groupOf(data, tier) ?? 'list prices',
+                    cell: tier => groupOf(data, tier) ?? t`list prices`,
                   },
                   {
                     title: '',
@@ -124,7 +129,9 @@ export function Prices() {
                     cell: tier =>
                       mayOperate && (
                         <Button variant="default" size="compact-sm" onClick={() => setOpen({ kind: 'tier', tier })}>
-                          Change<span className="visually-hidden"> {tier}</span>
+                          <Trans>
+                            Change<span className="visually-hidden"> {tier}</span>
+                          </Trans>
                         </Button>
                       ),
                   },
@@ -135,9 +142,9 @@ export function Prices() {
             {open?.kind === 'remove' && open.group !== null && <RemoveDialog group={open.group} onClose={close} />}
             {open?.kind === 'tier' && (
               <AssignPricesDialog
-                title={`Prices of the tier ${open.tier}`}
+                title={t`Prices of the tier ${open.tier}`}
                 path={`tier-price-groups/${open.tier}`}
-                none="None: list prices"
+                none={t`None: list prices`}
                 names={data.map(({ name }) => name)}
                 current={groupOf(data, open.tier) ?? null}
                 onClose={close}
@@ -155,15 +162,13 @@ const groupOf = (groups: readonly Group[], tier: string) => groups.find(({ tiers
 function RemoveDialog({ group: { name, version }, onClose }: { group: Group; onClose: () => void }) {
   return (
     <ReasonDialog
-      title={`Remove ${name}`}
-      action="Remove"
+      title={t`Remove ${name}`}
+      action={t`Remove`}
       isDanger
-      reader="The audit log keeps it."
+      reader={t`The audit log keeps it.`}
       send={reason => ({ method: 'DELETE', path: `operator/price-groups/${name}`, body: { version, reason } })}
-      done="The price group is removed."
+      done={t`The price group is removed.`}
       onClose={onClose}
-    >
-      Receipts keep its name and its versions. Customers and tiers that have it need another one first.
-    </ReasonDialog>
+    >{t`Receipts keep its name and its versions. Customers and tiers that have it need another one first.`}</ReasonDialog>
   )
 }

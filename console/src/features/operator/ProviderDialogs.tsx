@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, JsonInput, NativeSelect, PasswordInput, Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { ServedModels, WrittenProvider } from '#api/operator/providers.ts'
@@ -34,7 +35,7 @@ function useChange({ provider: { name, version }, onClose }: DialogProps) {
     }),
     {
       areas: ['supply', 'overview', 'log'],
-      done: answer => `Version ${answer.version} of ${name} is live.`,
+      done: answer => t`Version ${answer.version} of ${name} is live.`,
       onDone: onClose,
       showsError: true,
     },
@@ -68,18 +69,20 @@ export function ProviderModelsDialog(props: DialogProps) {
   const change = useChange(props)
   return (
     <FormDialog
-      title={`Models and prices of ${provider.name}`}
+      title={t`Models and prices of ${provider.name}`}
       size="xl"
-      action="Save"
+      action={t`Save`}
       isDisabled={chosen.length === 0}
       sending={change}
       onSubmit={() => change.mutate({ settings: { ...settings, models: chosen.map(soldEntry) }, reason })}
       onClose={onClose}
     >
       <div className={styles.buttons}>
-        <Button variant="default" loading={served.isPending} onClick={() => served.mutate()}>
-          Ask the server for its models
-        </Button>
+        <Button
+          variant="default"
+          loading={served.isPending}
+          onClick={() => served.mutate()}
+        >{t`Ask the server for its models`}</Button>
         {served.error !== null && <State state="warn">{served.error.message}</State>}
       </div>
       <ModelChoices
@@ -89,7 +92,9 @@ export function ProviderModelsDialog(props: DialogProps) {
         onChange={setChoices}
         onPercent={setPercent}
       />
-      <p className={styles.hint}>New requests have these prices. Running requests keep the ones they began with.</p>
+      <p
+        className={styles.hint}
+      >{t`New requests have these prices. Running requests keep the ones they began with.`}</p>
       <ReasonInput value={reason} onChange={setReason} />
     </FormDialog>
   )
@@ -103,15 +108,15 @@ export function ProviderKeyDialog(props: DialogProps) {
   const change = useChange(props)
   const secretName = provider.secrets.includes('google_service_account') ? 'google_service_account' : 'api_key'
   const field = {
-    label: 'New key',
+    label: t`New key`,
     required: true,
     value: key,
     onChange: (event: { currentTarget: { value: string } }) => setKey(event.currentTarget.value),
   }
   return (
     <FormDialog
-      title={`Replace the key of ${provider.name}`}
-      action="Replace"
+      title={t`Replace the key of ${provider.name}`}
+      action={t`Replace`}
       sending={change}
       onSubmit={() =>
         change.mutate({ settings: provider.settings ?? {}, secrets: { [secretName]: key.trim() }, reason })
@@ -123,10 +128,9 @@ export function ProviderKeyDialog(props: DialogProps) {
       ) : (
         <PasswordInput autoComplete="off" {...field} />
       )}
-      <p className={styles.hint}>
-        New requests use it on all nodes within a second. Running requests end with the old one, so revoke that at the
-        provider a little later.
-      </p>
+      <p
+        className={styles.hint}
+      >{t`New requests use it on all nodes within a second. Running requests end with the old one, so revoke that at the provider a little later.`}</p>
       <ReasonInput value={reason} onChange={setReason} />
     </FormDialog>
   )
@@ -151,42 +155,42 @@ export function ProviderRulesDialog(props: DialogProps) {
   const settings = { ...others, ...(rules.length > 0 && { model_rules: rules }) }
   return (
     <FormDialog
-      title={`New models of ${provider.name}`}
-      action="Save"
+      title={t`New models of ${provider.name}`}
+      action={t`Save`}
       sending={change}
       onSubmit={() => change.mutate({ settings, reason })}
       onClose={onClose}
     >
       <TextInput
-        label="Models"
-        description="* stands for any text: openai/*. The server is asked every hour. Empty: no rule."
+        label={t`Models`}
+        description={t`* stands for any text: openai/*. The server is asked every hour. Empty: no rule.`}
         value={match}
         onChange={event => setMatch(event.currentTarget.value)}
       />
       <TextInput
-        label="Except"
-        description="Patterns, separated by blanks: *-preview *-beta"
+        label={t`Except`}
+        description={t`Patterns, separated by blanks: *-preview *-beta`}
         value={except}
         onChange={event => setExcept(event.currentTarget.value)}
       />
       <TextInput
-        label="Price, percent of the list price"
-        description="A model without a known list price is never sold."
+        label={t`Price, percent of the list price`}
+        description={t`A model without a known list price is never sold.`}
         inputMode="numeric"
         required
         value={percent}
         onChange={event => setPercent(event.currentTarget.value)}
       />
       <NativeSelect
-        label="A new model"
+        label={t`A new model`}
         value={action}
         onChange={event => setAction(event.currentTarget.value)}
         data={[
-          { value: 'propose', label: 'is proposed here' },
-          { value: 'apply', label: 'is sold at once' },
+          { value: 'propose', label: t`is proposed here` },
+          { value: 'apply', label: t`is sold at once` },
         ]}
       />
-      {further.length > 0 && <p className={styles.hint}>Further rules are under “Settings”.</p>}
+      {further.length > 0 && <p className={styles.hint}>{t`Further rules are under “Settings”.`}</p>}
       <ReasonInput value={reason} onChange={setReason} />
     </FormDialog>
   )
@@ -207,21 +211,21 @@ export function ProviderBudgetDialog(props: DialogProps) {
   }
   return (
     <FormDialog
-      title={`Budget and weight of ${provider.name}`}
-      action="Save"
+      title={t`Budget and weight of ${provider.name}`}
+      action={t`Save`}
       sending={change}
       onSubmit={() => change.mutate({ settings, reason })}
       onClose={onClose}
     >
       <AmountField
-        label="Budget of a month, USD"
-        description="What the provider may cost you. Beyond it, no request goes there until the next month (UTC). Empty: no limit."
+        label={t`Budget of a month, USD`}
+        description={t`What the provider may cost you. Beyond it, no request goes there until the next month (UTC). Empty: no limit.`}
         value={budget}
         onText={setBudget}
       />
       <TextInput
-        label="Weight"
-        description="Its chance among servers that are as good. 200 doubles it, 50 halves it. Empty: 100."
+        label={t`Weight`}
+        description={t`Its chance among servers that are as good. 200 doubles it, 50 halves it. Empty: 100.`}
         inputMode="numeric"
         value={weight}
         onChange={event => setWeight(event.currentTarget.value)}
@@ -240,18 +244,18 @@ export function ProviderSettingsDialog(props: DialogProps) {
   const change = useChange(props)
   return (
     <FormDialog
-      title={`Settings of ${provider.name}`}
+      title={t`Settings of ${provider.name}`}
       size="xl"
-      action="Save"
+      action={t`Save`}
       isDisabled={settings === undefined}
       sending={change}
       onSubmit={() => settings && change.mutate({ settings, reason })}
       onClose={onClose}
     >
       <JsonInput
-        label="An entry of endpoints, as in switchyard.yaml"
-        description="Without keys: those are replaced by themselves. The gateway checks each setting before it is saved."
-        validationError="This is not JSON."
+        label={t`An entry of endpoints, as in switchyard.yaml`}
+        description={t`Without keys: those are replaced by themselves. The gateway checks each setting before it is saved.`}
+        validationError={t`This is not JSON.`}
         autosize
         minRows={12}
         maxRows={24}

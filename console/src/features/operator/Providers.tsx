@@ -1,9 +1,11 @@
+import { plural, t } from '@lingui/core/macro'
+import { Plural, Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
 import { fromGateway } from '../../api/gateway-link.ts'
 import { providersQuery } from '../../api/operator-queries.ts'
-import { countText, plural, shareText } from '../../format/number-text.ts'
+import { countText, shareText } from '../../format/number-text.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
@@ -33,7 +35,7 @@ const ProviderSettingsDialog = lazy(async () => ({ default: (await dialogs()).Pr
 
 type ShownModel = ShownProvider['models'][number]
 
-const origins = { managed: 'managed here', file: 'from switchyard.yaml', found: 'found by itself' } as const
+const origins = { managed: t`managed here`, file: t`from switchyard.yaml`, found: t`found by itself` } as const
 
 /** The servers of the operator and the clouds: added, priced, tried, enabled and disabled here. */
 export function Providers() {
@@ -41,21 +43,26 @@ export function Providers() {
   const [isAdding, setAdding] = useState(false)
   const providers = useQuery(providersQuery)
   return (
-    <Page title="Providers" actions={mayOperate && <Button onClick={() => setAdding(true)}>Add a provider</Button>}>
+    <Page
+      title={t`Providers`}
+      actions={mayOperate && <Button onClick={() => setAdding(true)}>{t`Add a provider`}</Button>}
+    >
       <Loaded query={providers} height={480}>
         {({ data, library }) => (
           <>
             {data.length === 0 && (
               <Panel>
-                <EmptyState text="Nothing is sold yet. Add a cloud or one of your servers." />
+                <EmptyState text={t`Nothing is sold yet. Add a cloud or one of your servers.`} />
               </Panel>
             )}
             {data.map(provider => (
               <ProviderPanel key={`${provider.origin} ${provider.name}`} provider={provider} />
             ))}
             <p className={styles.hint}>
-              List prices and limits are proposed from {library.name} {library.version} of {library.date}. Nothing
-              applies them by itself.
+              <Trans>
+                List prices and limits are proposed from {library.name} {library.version} of {library.date}. Nothing
+                applies them by itself.
+              </Trans>
             </p>
           </>
         )}
@@ -78,62 +85,56 @@ function ProviderPanel({ provider }: { provider: ShownProvider }) {
       aside={
         mayOperate && (
           <span className={styles.buttons}>
-            <Button size="xs" variant="default" onClick={() => setAsked('models')}>
-              Models and prices
-            </Button>
-            <Button size="xs" variant="default" onClick={() => setAsked('rules')}>
-              New models
-            </Button>
-            <Button size="xs" variant="default" onClick={() => setAsked('budget')}>
-              Budget and weight
-            </Button>
-            <Button size="xs" variant="default" onClick={() => setAsked('key')}>
-              Replace the key
-            </Button>
-            <Button size="xs" variant="default" onClick={() => setAsked('settings')}>
-              Settings
-            </Button>
+            <Button size="xs" variant="default" onClick={() => setAsked('models')}>{t`Models and prices`}</Button>
+            <Button size="xs" variant="default" onClick={() => setAsked('rules')}>{t`New models`}</Button>
+            <Button size="xs" variant="default" onClick={() => setAsked('budget')}>{t`Budget and weight`}</Button>
+            <Button size="xs" variant="default" onClick={() => setAsked('key')}>{t`Replace the key`}</Button>
+            <Button size="xs" variant="default" onClick={() => setAsked('settings')}>{t`Settings`}</Button>
             <Button size="xs" variant="default" onClick={() => setAsked('switch')}>
-              {is_enabled ? 'Disable' : 'Enable'}
+              {is_enabled ? t`Disable` : t`Enable`}
             </Button>
-            <Button size="xs" variant="danger" onClick={() => setAsked('remove')}>
-              Remove
-            </Button>
+            <Button size="xs" variant="danger" onClick={() => setAsked('remove')}>{t`Remove`}</Button>
           </span>
         )
       }
     >
       <p className={styles.hint}>
-        {[title, base_url, origins[origin], plural(models.length, 'model')].filter(Boolean).join(' · ')}
+        {[title, base_url, origins[origin], plural(models.length, { one: '# model', other: '# models' })]
+          .filter(Boolean)
+          .join(' · ')}
         {changed_at !== null && (
           <>
-            {' · version '}
+            {t` · version `}
             {version}, <When at={changed_at} />: {reason}
           </>
         )}
       </p>
       <p className={styles.hint}>
-        Costs you {chargeText(provider.spent_this_month_usd)} this month
-        {provider.monthly_budget_usd !== null && ` of a budget of ${chargeText(provider.monthly_budget_usd)}`}.
+        <Trans>
+          Costs you {chargeText(provider.spent_this_month_usd)} this month
+          {provider.monthly_budget_usd !== null && t` of a budget of ${chargeText(provider.monthly_budget_usd)}`}.
+        </Trans>
       </p>
       {provider.ask_problem !== null && (
-        <State state="warn">{`not asked for new models: ${provider.ask_problem}`}</State>
+        <State state="warn">{t`not asked for new models: ${provider.ask_problem}`}</State>
       )}
       {provider.proposed_models.length > 0 && (
         <p className={styles.hint}>
-          {plural(provider.proposed_models.length, 'new model')} by its rules:{' '}
-          {provider.proposed_models
-            .slice(0, 5)
-            .map(({ id }) => id)
-            .join(', ')}
-          {provider.proposed_models.length > 5 && ', …'}. Choose under “Models and prices” what you sell.
+          <Trans>
+            <Plural value={provider.proposed_models.length} one="# new model" other="# new models" /> by its rules:{' '}
+            {provider.proposed_models
+              .slice(0, 5)
+              .map(({ id }) => id)
+              .join(', ')}
+            {provider.proposed_models.length > 5 && ', …'}. Choose under “Models and prices” what you sell.
+          </Trans>
         </p>
       )}
       {provider.is_budget_spent && (
-        <State state="danger">its budget is spent: no request goes here until next month or a higher budget</State>
+        <State state="danger">{t`its budget is spent: no request goes here until next month or a higher budget`}</State>
       )}
       {problem !== null && <State state="danger">{problem}</State>}
-      {!is_enabled && <State state="off">disabled: no new request goes here</State>}
+      {!is_enabled && <State state="off">{t`disabled: no new request goes here`}</State>}
       <Models provider={provider} onSwitch={mayOperate ? setAsked : undefined} />
       <Suspense>
         {asked === 'models' && <ProviderModelsDialog provider={provider} onClose={close} />}
@@ -144,58 +145,55 @@ function ProviderPanel({ provider }: { provider: ShownProvider }) {
       </Suspense>
       {asked === 'switch' && (
         <ReasonDialog
-          title={`${is_enabled ? 'Disable' : 'Enable'} ${name}`}
-          action={is_enabled ? 'Disable' : 'Enable'}
+          title={`${is_enabled ? t`Disable` : t`Enable`} ${name}`}
+          action={is_enabled ? t`Disable` : t`Enable`}
           isDanger={is_enabled}
-          reader="The audit log keeps it."
+          reader={t`The audit log keeps it.`}
           send={text => ({
             method: 'PATCH',
             path: `operator/providers/${name}`,
             body: { is_enabled: !is_enabled, reason: text },
           })}
-          done={is_enabled ? `${name} gets no new requests.` : `${name} gets requests.`}
+          done={is_enabled ? t`${name} gets no new requests.` : t`${name} gets requests.`}
           onClose={close}
         >
           {is_enabled
-            ? 'No new request goes there. Running requests end as they began.'
-            : 'New requests go there within a second.'}
+            ? t`No new request goes there. Running requests end as they began.`
+            : t`New requests go there within a second.`}
         </ReasonDialog>
       )}
       {asked === 'remove' && version !== null && (
         <ReasonDialog
-          title={`Remove ${name}`}
-          action="Remove"
+          title={t`Remove ${name}`}
+          action={t`Remove`}
           isDanger
-          reader="The audit log keeps it."
+          reader={t`The audit log keeps it.`}
           send={text => ({
             method: 'DELETE',
             path: `operator/providers/${name}`,
             body: { version, reason: text },
           })}
-          done={`${name} is removed.`}
+          done={t`${name} is removed.`}
           onClose={close}
-        >
-          Its models are no longer sold there, and its key is deleted. Running requests end as they began. To stop it
-          for a while, disable it instead.
-        </ReasonDialog>
+        >{t`Its models are no longer sold there, and its key is deleted. Running requests end as they began. To stop it for a while, disable it instead.`}</ReasonDialog>
       )}
       {asked !== null && typeof asked === 'object' && (
         <ReasonDialog
-          title={`${asked.is_enabled ? 'Disable' : 'Enable'} ${asked.id} at ${name}`}
-          action={asked.is_enabled ? 'Disable' : 'Enable'}
+          title={t`${asked.is_enabled ? t`Disable` : t`Enable`} ${asked.id} at ${name}`}
+          action={asked.is_enabled ? t`Disable` : t`Enable`}
           isDanger={asked.is_enabled}
-          reader="The audit log keeps it."
+          reader={t`The audit log keeps it.`}
           send={text => ({
             method: 'PATCH',
             path: `operator/providers/${name}`,
             body: { is_enabled: !asked.is_enabled, model: asked.id, reason: text },
           })}
-          done={asked.is_enabled ? `${name} gets no new requests for ${asked.id}.` : `${name} serves ${asked.id}.`}
+          done={asked.is_enabled ? t`${name} gets no new requests for ${asked.id}.` : t`${name} serves ${asked.id}.`}
           onClose={close}
         >
           {asked.is_enabled
-            ? 'New requests for this model go to its other servers, if it has any. Running requests end as they began.'
-            : 'New requests for this model may go there within a second.'}
+            ? t`New requests for this model go to its other servers, if it has any. Running requests end as they began.`
+            : t`New requests for this model may go there within a second.`}
         </ReasonDialog>
       )}
     </Panel>
@@ -211,64 +209,64 @@ function Models({
 }) {
   return (
     <DataTable
-      label={`Models of ${name}`}
+      label={t`Models of ${name}`}
       rows={models}
       keyOf={({ id }) => id}
       columns={[
         {
-          title: 'Model',
+          title: t`Model`,
           place: 'name',
-          cell: ({ id, weight }) => (weight === 100 ? id : `${id} · weight ${weight}`),
+          cell: ({ id, weight }) => (weight === 100 ? id : t`${id} · weight ${weight}`),
           sortBy: ({ id }) => id,
         },
         {
-          title: 'State',
+          title: t`State`,
           cell: ({ is_enabled, server }) =>
             is_enabled && server !== null ? (
               <ServerState state={server.state} />
             ) : (
-              <State state="off">{is_enabled ? 'not offered' : 'disabled'}</State>
+              <State state="off">{is_enabled ? t`not offered` : t`disabled`}</State>
             ),
         },
         {
-          title: 'Running',
+          title: t`Running`,
           align: 'right',
           isLabelled: true,
           cell: ({ server }) => (server === null ? '–' : countText(server.in_flight)),
           sortBy: ({ server }) => server?.in_flight ?? null,
         },
         {
-          title: 'Answered today',
+          title: t`Answered today`,
           align: 'right',
           isLabelled: true,
           cell: ({ server }) =>
             server === null || server.ok_share === null
               ? '–'
-              : `${shareText(server.ok_share)} of ${countText(server.answered_today)}`,
+              : t`${shareText(server.ok_share)} of ${countText(server.answered_today)}`,
           sortBy: ({ server }) => server?.ok_share ?? null,
         },
         {
-          title: 'Costs you',
+          title: t`Costs you`,
           align: 'right',
           isLabelled: true,
           cell: ({ cost, list_price }) => (
             <>
               {cost === null ? '–' : <PriceText price={cost} />}
               {list_price !== null && (
-                <State state="warn">{`the list says ${list_price.input_usd_per_million} / ${list_price.output_usd_per_million}`}</State>
+                <State state="warn">{t`the list says ${list_price.input_usd_per_million} / ${list_price.output_usd_per_million}`}</State>
               )}
             </>
           ),
         },
         {
-          title: 'Sold for',
+          title: t`Sold for`,
           align: 'right',
           place: 'figure',
           isLabelled: true,
           cell: model => (
             <>
               <PriceText price={model.price} />
-              {isBelowCost(model) && <State state="danger">below cost</State>}
+              {isBelowCost(model) && <State state="danger">{t`below cost`}</State>}
             </>
           ),
           sortBy: ({ price }) => price.input_usd_per_million + price.output_usd_per_million,
@@ -281,10 +279,10 @@ function Models({
               <Button
                 size="xs"
                 variant="default"
-                aria-label={`${model.is_enabled ? 'Disable' : 'Enable'} ${model.id} at ${name}`}
+                aria-label={t`${model.is_enabled ? t`Disable` : t`Enable`} ${model.id} at ${name}`}
                 onClick={() => onSwitch(model)}
               >
-                {model.is_enabled ? 'Disable' : 'Enable'}
+                {model.is_enabled ? t`Disable` : t`Enable`}
               </Button>
             ),
         },

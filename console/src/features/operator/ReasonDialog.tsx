@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { TextInput } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
@@ -15,7 +16,7 @@ export function ReasonDialog({
   title,
   action,
   isDanger = false,
-  reader = 'The hoster reads it, and the audit log keeps it.',
+  reader = t`The hoster reads it, and the audit log keeps it.`,
   maxLength = 200,
   send,
   done,
@@ -50,7 +51,7 @@ export function ReasonDialog({
     >
       <p>{children}</p>
       <TextInput
-        label="Reason"
+        label={t`Reason`}
         description={reader}
         required
         maxLength={maxLength}

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, Select, TextInput } from '@mantine/core'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
@@ -16,23 +18,23 @@ import styles from './operator.module.css'
 import { type RequestLogSearch, readRequestLogSearch, requestOutcomes } from './operator-search.ts'
 
 const texts = [
-  ['id', 'Request id'],
-  ['key', 'Key id'],
-  ['label', 'Label'],
-  ['model', 'Model'],
-  ['server', 'Server'],
-  ['error', 'Text of the error'],
+  ['id', t`Request id`],
+  ['key', t`Key id`],
+  ['label', t`Label`],
+  ['model', t`Model`],
+  ['server', t`Server`],
+  ['error', t`Text of the error`],
 ] as const
 const failureWords: Readonly<Record<string, string>> = {
-  connect_failed: 'no connection to the server',
-  server_error: 'error of the server',
-  first_token_timeout: 'no first token in time',
-  malformed: 'broken answer',
-  empty: 'empty answer',
-  busy: 'server was busy',
-  credential_rejected: 'server refused your key',
-  request_rejected: 'server refused the request',
-  cancelled: 'stopped on the way',
+  connect_failed: t`no connection to the server`,
+  server_error: t`error of the server`,
+  first_token_timeout: t`no first token in time`,
+  malformed: t`broken answer`,
+  empty: t`empty answer`,
+  busy: t`server was busy`,
+  credential_rejected: t`server refused your key`,
+  request_rejected: t`server refused the request`,
+  cancelled: t`stopped on the way`,
 }
 const optionsOf = (words: Readonly<Record<string, string>>) =>
   Object.entries(words).map(([value, label]) => ({ value, label }))
@@ -50,8 +52,8 @@ export function Requests() {
       replace: true,
     })
   return (
-    <Page title="Requests">
-      <section className={styles.filters} aria-label="Filters">
+    <Page title={t`Requests`}>
+      <section className={styles.filters} aria-label={t`Filters`}>
         {texts.map(([name, label]) => (
           <TextInput
             key={`${name} ${search[name] ?? ''}`}
@@ -63,14 +65,14 @@ export function Requests() {
           />
         ))}
         <Select
-          label="Ended"
+          label={t`Ended`}
           clearable
           data={outcomeOptions}
           value={search.outcome ?? null}
           onChange={outcome => set({ outcome })}
         />
         <Select
-          label="An attempt failed"
+          label={t`An attempt failed`}
           clearable
           data={optionsOf(failureWords)}
           value={search.failure ?? null}
@@ -78,9 +80,9 @@ export function Requests() {
         />
       </section>
       {search.error !== undefined && (
-        <p className={styles.hint}>
-          The texts of errors are kept for 7 days: of each server, one failure a second. The newest 10,000 are searched.
-        </p>
+        <p
+          className={styles.hint}
+        >{t`The texts of errors are kept for 7 days: of each server, one failure a second. The newest 10,000 are searched.`}</p>
       )}
       <Panel>
         <Loaded query={log} height={480}>
@@ -90,16 +92,16 @@ export function Requests() {
             return (
               <>
                 {rows.length === 0 ? (
-                  <EmptyState text="No such request." />
+                  <EmptyState text={t`No such request.`} />
                 ) : (
                   <DataTable
-                    label="Requests"
+                    label={t`Requests`}
                     isPaged
                     rows={rows}
                     keyOf={({ id }) => id}
                     columns={[
                       {
-                        title: 'Time',
+                        title: t`Time`,
                         place: 'name',
                         cell: ({ id, started_at, customer }) => (
                           <Link
@@ -111,18 +113,18 @@ export function Requests() {
                         ),
                       },
                       {
-                        title: 'Customer',
+                        title: t`Customer`,
                         cell: ({ customer }) => (
                           <Link to="/operator/customers/$customerId" params={{ customerId: customer.id }}>
                             {customer.email ?? customer.id.slice(0, 8)}
                           </Link>
                         ),
                       },
-                      { title: 'Key', isLabelled: true, cell: ({ key, label }) => label ?? key?.name ?? '–' },
-                      { title: 'Model', isLabelled: true, cell: ({ model }) => model },
-                      { title: 'Server', isLabelled: true, cell: ({ server }) => server ?? '–' },
+                      { title: t`Key`, isLabelled: true, cell: ({ key, label }) => label ?? key?.name ?? '–' },
+                      { title: t`Model`, isLabelled: true, cell: ({ model }) => model },
+                      { title: t`Server`, isLabelled: true, cell: ({ server }) => server ?? '–' },
                       {
-                        title: 'Ended',
+                        title: t`Ended`,
                         cell: ({ success, outcome, failures, error }) => (
                           <span className={styles.stacked}>
                             <State state={success ? 'ok' : 'danger'}>{outcomeWords[outcome]}</State>
@@ -135,7 +137,7 @@ export function Requests() {
                           </span>
                         ),
                       },
-                      { title: 'Took', align: 'right', isLabelled: true, cell: each => durationText(each.latency_ms) },
+                      { title: t`Took`, align: 'right', isLabelled: true, cell: each => durationText(each.latency_ms) },
                       {
                         title: 'USD',
                         align: 'right',
@@ -148,14 +150,18 @@ export function Requests() {
                 )}
                 {lookedBackTo !== null && (
                   <p className={styles.hint}>
-                    Searched back to <When at={lookedBackTo} />.
+                    <Trans>
+                      Searched back to <When at={lookedBackTo} />.
+                    </Trans>
                   </p>
                 )}
                 {log.hasNextPage && (
                   <div className={styles.more}>
-                    <Button variant="default" loading={log.isFetchingNextPage} onClick={() => void log.fetchNextPage()}>
-                      Show older requests
-                    </Button>
+                    <Button
+                      variant="default"
+                      loading={log.isFetchingNextPage}
+                      onClick={() => void log.fetchNextPage()}
+                    >{t`Show older requests`}</Button>
                   </div>
                 )}
               </>

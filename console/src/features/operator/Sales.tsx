@@ -1,3 +1,4 @@
+import { plural, t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -5,7 +6,7 @@ import { useState } from 'react'
 import type { OperatorUsage } from '#api/operator/usage.ts'
 import { customersQuery, operatorLatencyQuery, operatorUsageQuery } from '../../api/operator-queries.ts'
 import { Line, type LinePoint } from '../../charts/Line.tsx'
-import { countText, durationText, plural, shareText } from '../../format/number-text.ts'
+import { countText, durationText, shareText } from '../../format/number-text.ts'
 import { utcDayText } from '../../format/time-text.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -27,13 +28,13 @@ export function Sales() {
   return (
     <>
       <Panel
-        title="Last 30 days"
+        title={t`Last 30 days`}
         aside={
           <span className={styles.buttons}>
             <Button variant="subtle" size="compact-sm" onClick={() => setTable(!isTable)}>
-              {isTable ? 'Show the charts' : 'Show as a table'}
+              {isTable ? t`Show the charts` : t`Show as a table`}
             </Button>
-            <Link to="/operator/usage">Usage</Link>
+            <Link to="/operator/usage">{t`Usage`}</Link>
           </span>
         }
       >
@@ -49,23 +50,16 @@ export function Sales() {
           }}
         </Loaded>
       </Panel>
-      <Panel
-        title="Top customers"
-        aside={
-          <Link to="/operator/usage" search={{ by: 'customer' }}>
-            All
-          </Link>
-        }
-      >
+      <Panel title={t`Top customers`} aside={<Link to="/operator/usage" search={{ by: 'customer' }}>{t`All`}</Link>}>
         <Loaded query={usage} height={160}>
           {({ groups }) => (
             <DataTable
-              label="Top customers"
+              label={t`Top customers`}
               rows={groups.slice(0, LISTED)}
               keyOf={({ id }) => id}
               columns={[
                 {
-                  title: 'Customer',
+                  title: t`Customer`,
                   place: 'name',
                   cell: ({ id, name }) => (
                     <Link to="/operator/customers/$customerId" params={{ customerId: id }}>
@@ -73,9 +67,9 @@ export function Sales() {
                     </Link>
                   ),
                 },
-                { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+                { title: t`Requests`, align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
                 {
-                  title: 'Margin',
+                  title: t`Margin`,
                   align: 'right',
                   isLabelled: true,
                   cell: ({ margin_usd: usd }) => (usd === null ? '–' : <Amount usd={usd} />),
@@ -92,16 +86,16 @@ export function Sales() {
           )}
         </Loaded>
       </Panel>
-      <Panel title="New customers" aside={<Link to="/operator/customers">All</Link>}>
+      <Panel title={t`New customers`} aside={<Link to="/operator/customers">{t`All`}</Link>}>
         <Loaded query={customers} height={160}>
           {({ pages }) => (
             <DataTable
-              label="New customers"
+              label={t`New customers`}
               rows={pages.flatMap(({ data }) => data).slice(0, LISTED)}
               keyOf={({ id }) => id}
               columns={[
                 {
-                  title: 'Customer',
+                  title: t`Customer`,
                   place: 'name',
                   cell: ({ id, email }) => (
                     <Link to="/operator/customers/$customerId" params={{ customerId: id }}>
@@ -109,9 +103,9 @@ export function Sales() {
                     </Link>
                   ),
                 },
-                { title: 'Since', cell: ({ created_at }) => <When at={created_at} form="distance" /> },
+                { title: t`Since`, cell: ({ created_at }) => <When at={created_at} form="distance" /> },
                 {
-                  title: 'USD in 30 days',
+                  title: t`USD in 30 days`,
                   align: 'right',
                   place: 'figure',
                   isLabelled: true,
@@ -140,30 +134,30 @@ function SalesCharts({ total, buckets }: { total: OperatorUsage['total']; bucket
   return (
     <div className={styles.charts}>
       <Chart
-        title="Revenue, USD"
+        title={t`Revenue, USD`}
         figure={roundUsd(total.revenue_usd ?? 0)}
-        hint={`of ${roundUsd(total.charged_usd)} charged`}
+        hint={t`of ${roundUsd(total.charged_usd)} charged`}
         points={pointsOf(each => each.revenueUsd)}
         text={roundUsd}
       />
       <Chart
-        title="Margin, USD"
+        title={t`Margin, USD`}
         figure={roundUsd(total.margin_usd ?? 0)}
-        hint="revenue less what servers and clouds cost you"
+        hint={t`revenue less what servers and clouds cost you`}
         points={pointsOf(each => each.marginUsd)}
         text={roundUsd}
       />
       <Chart
-        title="Failed requests"
+        title={t`Failed requests`}
         figure={total.requests === 0 ? '–' : shareText(failed / total.requests)}
-        hint={`${countText(failed)} of ${plural(total.requests, 'request')}`}
+        hint={t`${countText(failed)} of ${plural(total.requests, { one: '# request', other: '# requests' })}`}
         points={pointsOf(each => each.failedShare)}
         text={shareText}
       />
       <Chart
-        title="Mean time to the last token"
+        title={t`Mean time to the last token`}
         figure={total.mean_latency_ms === null ? '–' : durationText(total.mean_latency_ms)}
-        hint="of the requests that did not fail"
+        hint={t`of the requests that did not fail`}
         points={pointsOf(each => each.meanLatencyMs)}
         text={durationText}
       />
@@ -200,41 +194,41 @@ function SalesTable({ buckets }: { buckets: readonly UsageBucket[] }) {
   return (
     <div className={styles.scroll}>
       <DataTable
-        label="Sales by day"
+        label={t`Sales by day`}
         rows={[...buckets].reverse()}
         keyOf={({ from }) => from}
         columns={[
-          { title: 'Day (UTC)', place: 'name', cell: ({ from }) => utcDayText(from) },
+          { title: t`Day (UTC)`, place: 'name', cell: ({ from }) => utcDayText(from) },
           {
-            title: 'Requests',
+            title: t`Requests`,
             align: 'right',
             isLabelled: true,
             cell: ({ requests }) => countText(requests),
             sortBy: ({ requests }) => requests,
           },
           {
-            title: 'Failed',
+            title: t`Failed`,
             align: 'right',
             isLabelled: true,
             cell: ({ failedShare }) => (failedShare === null ? '–' : shareText(failedShare)),
             sortBy: ({ failedShare }) => failedShare,
           },
           {
-            title: 'Mean time',
+            title: t`Mean time`,
             align: 'right',
             isLabelled: true,
             cell: ({ meanLatencyMs: ms }) => (ms === null ? '–' : durationText(ms)),
             sortBy: ({ meanLatencyMs }) => meanLatencyMs,
           },
           {
-            title: 'Revenue',
+            title: t`Revenue`,
             align: 'right',
             isLabelled: true,
             cell: ({ revenueUsd }) => usdOrDash(revenueUsd),
             sortBy: ({ revenueUsd }) => revenueUsd,
           },
           {
-            title: 'Margin',
+            title: t`Margin`,
             align: 'right',
             isLabelled: true,
             cell: ({ marginUsd }) => usdOrDash(marginUsd),
@@ -254,9 +248,12 @@ function NewestRequests() {
   return (
     <Facts
       facts={{
-        [`The newest ${plural(latency.requests, 'request')}`]: `${shareText(latency.failure_share)} failed`,
-        'First token': `${durationText(first.p50)} for half of them, ${durationText(first.p95)} for 95 %`,
-        'Last token': `${durationText(all.p50)} for half of them, ${durationText(all.p95)} for 95 %`,
+        [plural(latency.requests, {
+          one: 'The newest # request',
+          other: 'The newest # requests',
+        })]: t`${shareText(latency.failure_share)} failed`,
+        [t`First token`]: t`${durationText(first.p50)} for half of them, ${durationText(first.p95)} for 95 %`,
+        [t`Last token`]: t`${durationText(all.p50)} for half of them, ${durationText(all.p95)} for 95 %`,
       }}
     />
   )

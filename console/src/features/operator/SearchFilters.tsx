@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Select, TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { useState } from 'react'
@@ -27,9 +28,9 @@ export function SearchFilters({
   }
 }) {
   return (
-    <section className={styles.filters} aria-label="Filters">
+    <section className={styles.filters} aria-label={t`Filters`}>
       <TextInput
-        label="Search"
+        label={t`Search`}
         description={search.description}
         type="search"
         value={search.text}

@@ -1,7 +1,10 @@
+import { t } from '@lingui/core/macro'
+import { Plural, Trans } from '@lingui/react/macro'
 import { Link } from '@tanstack/react-router'
 import type { ShownServer } from '#api/operator/overview.ts'
-import { countText, plural, shareText } from '../../format/number-text.ts'
+import { countText, shareText } from '../../format/number-text.ts'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 
 type Counted = Pick<ShownServer, 'attempts_today' | 'busy_today' | 'ok_share' | 'customers_kept_away' | 'endpoint_id'>
@@ -19,10 +22,22 @@ export function ServerAttempts({ model, server }: { model: string; server: Count
   return (
     <span className={styles.stacked}>
       <Link to="/operator/requests" search={{ model, server: endpointId }}>
-        {shareText(share)} of {countText(attempts)} answered
+        <Trans>
+          {shareText(share)} of {countText(attempts)} answered
+        </Trans>
       </Link>
-      {busy > 0 && <span className={styles.hint}>{countText(busy)} refused as busy</span>}
-      {customers > 0 && <span className={styles.hint}>kept away from {plural(customers, 'customer')}</span>}
+      {busy > 0 && (
+        <span className={styles.hint}>
+          <Trans>{countText(busy)} refused as busy</Trans>
+        </span>
+      )}
+      {customers > 0 && (
+        <span className={styles.hint}>
+          <Trans>
+            kept away from <Plural value={customers} one="# customer" other="# customers" />
+          </Trans>
+        </span>
+      )}
     </span>
   )
 }
@@ -31,7 +46,7 @@ export function ServerAttempts({ model, server }: { model: string; server: Count
 export function ServerError({ error }: { error: ShownServer['last_error'] }) {
   if (error === null) return '–'
   const { at, status, text, outcome, request_id: requestId, customer_id: customerId } = error
-  const what = text === '' ? outcome.replaceAll('_', ' ') : text
+  const what = text === '' ? codeText(outcome) : text
   return (
     <span className={styles.stacked}>
       <span className={styles.error}>
@@ -43,9 +58,7 @@ export function ServerError({ error }: { error: ShownServer['last_error'] }) {
         {requestId !== null && customerId !== null && (
           <>
             {' · '}
-            <Link to="/c/$customerId/activity/$requestId" params={{ customerId, requestId }}>
-              request
-            </Link>
+            <Link to="/c/$customerId/activity/$requestId" params={{ customerId, requestId }}>{t`request`}</Link>
           </>
         )}
       </span>

@@ -1,13 +1,14 @@
+import { t } from '@lingui/core/macro'
 import type { ShownServer } from '#api/operator/overview.ts'
 import { State } from '../../parts/State.tsx'
 
 const states = {
-  working: { state: 'ok', word: 'working' },
-  degraded: { state: 'warn', word: 'degraded' },
-  failing: { state: 'danger', word: 'failing' },
-  ejected: { state: 'danger', word: 'kept away' },
-  disabled: { state: 'off', word: 'switched off' },
-  unknown: { state: 'off', word: 'no request lately' },
+  working: { state: 'ok', word: t`working` },
+  degraded: { state: 'warn', word: t`degraded` },
+  failing: { state: 'danger', word: t`failing` },
+  ejected: { state: 'danger', word: t`kept away` },
+  disabled: { state: 'off', word: t`switched off` },
+  unknown: { state: 'off', word: t`no request lately` },
 } as const
 
 /** How a server does, by the attempts of all customers. */

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, NativeSelect, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { OperatorSettings, WrittenSettings } from '#api/operator/settings.ts'
@@ -23,7 +24,7 @@ function useChange({ version, onClose }: DialogProps, movesMoney: boolean) {
     }),
     {
       areas: ['settings', 'system', 'customers', 'log'],
-      done: answer => `Version ${answer.version} of the settings is live.`,
+      done: answer => t`Version ${answer.version} of the settings is live.`,
       onDone: onClose,
       showsError: true,
     },
@@ -38,14 +39,14 @@ export function SettingDialog(props: DialogProps & { readonly setting: OperatorS
   const change = useChange(props, movesMoney)
   const field = {
     label: key,
-    description: `${about} Default: ${fallback ?? 'none'}.`,
+    description: t`${about} Default: ${fallback ?? t`none`}.`,
     value: text,
     onChange: (event: { currentTarget: { value: string } }) => setText(event.currentTarget.value),
   }
   return (
     <FormDialog
-      title={`Change ${key}`}
-      action="Save"
+      title={t`Change ${key}`}
+      action={t`Save`}
       sending={change}
       onSubmit={() => change.mutate({ changes: { [key]: text.trim() }, reason })}
       onClose={props.onClose}
@@ -62,7 +63,7 @@ export function SettingDialog(props: DialogProps & { readonly setting: OperatorS
           disabled={reason.trim() === ''}
           onClick={() => change.mutate({ changes: { [key]: null }, reason })}
         >
-          {fallback === null ? 'Remove' : 'Use the default'}
+          {fallback === null ? t`Remove` : t`Use the default`}
         </Button>
       )}
     </FormDialog>
@@ -70,9 +71,9 @@ export function SettingDialog(props: DialogProps & { readonly setting: OperatorS
 }
 
 const limits = [
-  ['requests_per_minute', 'Requests per minute'],
-  ['requests_per_day', 'Requests per day'],
-  ['daily_spend_cap_usd', 'Daily spend cap in USD'],
+  ['requests_per_minute', t`Requests per minute`],
+  ['requests_per_day', t`Requests per day`],
+  ['daily_spend_cap_usd', t`Daily spend cap in USD`],
 ] as const
 
 /** Adds an account tier. */
@@ -83,8 +84,8 @@ export function TierDialog(props: DialogProps) {
   const change = useChange(props, false)
   return (
     <FormDialog
-      title="Add a tier"
-      action="Add"
+      title={t`Add a tier`}
+      action={t`Add`}
       sending={change}
       onSubmit={() =>
         change.mutate({
@@ -97,8 +98,8 @@ export function TierDialog(props: DialogProps) {
       onClose={props.onClose}
     >
       <TextInput
-        label="Name"
-        description="Lower-case letters, digits, - and _."
+        label={t`Name`}
+        description={t`Lower-case letters, digits, - and _.`}
         required
         value={name}
         onChange={event => setName(event.currentTarget.value)}

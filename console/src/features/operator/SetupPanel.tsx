@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -78,14 +79,14 @@ function SetupStep({ step: { step, is_done, detail, todo, link, has_test } }: { 
 }
 
 const texts = {
-  title: 'Set up this gateway',
-  hide: 'Hide',
-  done: 'done',
-  open: 'to do',
-  names: { mail: 'Mail', payments: 'Payments', provider: 'A provider', backups: 'Backups', tls: 'TLS' },
-  links: { mail: '', payments: 'Make vouchers', provider: 'Add a provider', backups: '', tls: '' },
-  testMail: 'Send me a test mail',
-  testPayments: 'Ask the payment services',
-  works: 'works',
-  fails: 'does not work',
+  title: t`Set up this gateway`,
+  hide: t`Hide`,
+  done: t`done`,
+  open: t`to do`,
+  names: { mail: t`Mail`, payments: t`Payments`, provider: t`A provider`, backups: t`Backups`, tls: t`TLS` },
+  links: { mail: '', payments: t`Make vouchers`, provider: t`Add a provider`, backups: '', tls: '' },
+  testMail: t`Send me a test mail`,
+  testPayments: t`Ask the payment services`,
+  works: t`works`,
+  fails: t`does not work`,
 } as const

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useQuery } from '@tanstack/react-query'
 import { systemQuery } from '../../api/operator-queries.ts'
 import { countText } from '../../format/number-text.ts'
@@ -7,6 +8,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 
 const checkStates = { ok: 'ok', warning: 'warn', failed: 'danger' } as const
 
@@ -14,43 +16,43 @@ const checkStates = { ok: 'ok', warning: 'warn', failed: 'danger' } as const
 export function System() {
   const system = useQuery(systemQuery)
   return (
-    <Page title="System">
+    <Page title={t`System`}>
       <Loaded query={system} height={640}>
         {({ checks, jobs, settings, version }) => (
           <>
-            <Panel title="Checks" aside={`version ${version}`}>
+            <Panel title={t`Checks`} aside={t`version ${version}`}>
               <DataTable
-                label="Checks"
+                label={t`Checks`}
                 rows={checks}
                 keyOf={({ check }) => check}
                 columns={[
-                  { title: 'Check', place: 'name', cell: ({ check }) => check },
+                  { title: t`Check`, place: 'name', cell: ({ check }) => check },
                   {
-                    title: 'State',
+                    title: t`State`,
                     place: 'figure',
                     isLabelled: true,
-                    cell: ({ state }) => <State state={checkStates[state]}>{state}</State>,
+                    cell: ({ state }) => <State state={checkStates[state]}>{codeText(state)}</State>,
                   },
-                  { title: 'Detail', cell: ({ detail }) => detail },
+                  { title: t`Detail`, cell: ({ detail }) => detail },
                 ]}
               />
             </Panel>
-            <Panel title="Jobs">
+            <Panel title={t`Jobs`}>
               <DataTable
-                label="Jobs"
+                label={t`Jobs`}
                 rows={jobs}
                 keyOf={({ name }) => name}
                 columns={[
-                  { title: 'Job', place: 'name', cell: ({ name }) => name.replaceAll('_', ' ') },
+                  { title: t`Job`, place: 'name', cell: ({ name }) => name.replaceAll('_', ' ') },
                   {
-                    title: 'Last run',
+                    title: t`Last run`,
                     isLabelled: true,
                     cell: ({ last_run_at: at }) => (at === null ? '–' : <When at={at} form="distance" />),
                   },
-                  { title: 'Waiting', align: 'right', isLabelled: true, cell: ({ waiting }) => countText(waiting) },
-                  { title: 'Running', align: 'right', isLabelled: true, cell: ({ running }) => countText(running) },
+                  { title: t`Waiting`, align: 'right', isLabelled: true, cell: ({ waiting }) => countText(waiting) },
+                  { title: t`Running`, align: 'right', isLabelled: true, cell: ({ running }) => countText(running) },
                   {
-                    title: 'Given up',
+                    title: t`Given up`,
                     align: 'right',
                     isLabelled: true,
                     cell: ({ failed, last_error }) => <span title={last_error ?? undefined}>{countText(failed)}</span>,
@@ -58,14 +60,14 @@ export function System() {
                 ]}
               />
             </Panel>
-            <Panel title="Settings">
+            <Panel title={t`Settings`}>
               <DataTable
-                label="Settings"
+                label={t`Settings`}
                 rows={settings}
                 keyOf={({ key }) => key}
                 columns={[
-                  { title: 'Setting', place: 'name', cell: ({ key }) => <code>{key}</code> },
-                  { title: 'Value', cell: ({ value }) => <code>{value}</code> },
+                  { title: t`Setting`, place: 'name', cell: ({ key }) => <code>{key}</code> },
+                  { title: t`Value`, cell: ({ value }) => <code>{value}</code> },
                 ]}
               />
             </Panel>

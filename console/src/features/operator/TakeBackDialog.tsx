@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Checkbox, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { OperatorPayment } from '#api/operator/payments.ts'
@@ -24,37 +25,37 @@ export function TakeBackDialog({ payment, onClose }: { payment: OperatorPayment;
     }),
     {
       areas: ['operator-payments', 'money', 'overview', 'customers'],
-      done: 'The payment is taken back.',
+      done: t`The payment is taken back.`,
       onDone: onClose,
       showsError: true,
     },
   )
   return (
     <FormDialog
-      title={`Take back ${chargeText(payment.amount_usd)} USD`}
-      action="Take it back"
+      title={t`Take back ${chargeText(payment.amount_usd)} USD`}
+      action={t`Take it back`}
       sending={takeBack}
       onSubmit={() => takeBack.mutate()}
       onClose={onClose}
     >
       <AmountField
         label="USD"
-        description="Empty: all that is left of the payment"
+        description={t`Empty: all that is left of the payment`}
         value={amount}
         onText={setAmount}
         data-autofocus
       />
       <TextInput
-        label="Reason"
-        description="The customer sees it."
+        label={t`Reason`}
+        description={t`The customer sees it.`}
         required
         value={reason}
         onChange={event => setReason(event.currentTarget.value)}
       />
       {payment.driver === 'manual' && (
         <Checkbox
-          label="A chargeback: the bank has taken the money back"
-          description="What is spent already becomes a debt. Requests are refused until it is paid."
+          label={t`A chargeback: the bank has taken the money back`}
+          description={t`What is spent already becomes a debt. Requests are refused until it is paid.`}
           checked={isChargeback}
           onChange={event => setIsChargeback(event.currentTarget.checked)}
         />

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
@@ -21,26 +22,26 @@ export function TrustDialog({
       path: `operator/hosters/${hoster.id}`,
       body: { trust_score: score.trim() === '' ? null : Number(readAmount(score)), reason },
     }),
-    { areas: ['supply'], done: 'The trust is changed.', onDone: onClose, showsError: true },
+    { areas: ['supply'], done: t`The trust is changed.`, onDone: onClose, showsError: true },
   )
   return (
     <FormDialog
-      title={`Trust of ${hoster.name}`}
-      action="Save"
+      title={t`Trust of ${hoster.name}`}
+      action={t`Save`}
       sending={change}
       onSubmit={() => change.mutate()}
       onClose={onClose}
     >
       <AmountField
-        label="Trust score"
-        description="From 0 to 1, in place of the earned one. Empty: the earned one counts again. Above 0.8 it may serve trusted_only."
+        label={t`Trust score`}
+        description={t`From 0 to 1, in place of the earned one. Empty: the earned one counts again. Above 0.8 it may serve trusted_only.`}
         value={score}
         onText={setScore}
         data-autofocus
       />
       <TextInput
-        label="Reason"
-        description="The audit log keeps it."
+        label={t`Reason`}
+        description={t`The audit log keeps it.`}
         required
         maxLength={200}
         value={reason}

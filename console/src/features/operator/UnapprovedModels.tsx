@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -19,39 +20,39 @@ export function UnapprovedModels() {
   if (data === undefined || data.data.length === 0) return null
   return (
     <Panel
-      title="Ids of hosters' models"
-      aside={<span className={styles.hint}>One decision is good for all hosters</span>}
+      title={t`Ids of hosters' models`}
+      aside={<span className={styles.hint}>{t`One decision is good for all hosters`}</span>}
     >
       <DataTable
-        label="Ids that are not approved"
+        label={t`Ids that are not approved`}
         rows={data.data}
         keyOf={({ model }) => model}
         columns={[
-          { title: 'Model', place: 'name', cell: ({ model }) => model },
+          { title: t`Model`, place: 'name', cell: ({ model }) => model },
           {
-            title: 'State',
+            title: t`State`,
             cell: ({ state, reason }) =>
               state === 'waiting' ? (
-                <State state="warn">waits for you</State>
+                <State state="warn">{t`waits for you`}</State>
               ) : (
-                <State state="off">{`refused: ${reason}`}</State>
+                <State state="off">{t`refused: ${reason ?? ''}`}</State>
               ),
           },
-          { title: 'Hosters', cell: ({ hosters }) => hosters.map(({ name }) => name).join(', ') },
+          { title: t`Hosters`, cell: ({ hosters }) => hosters.map(({ name }) => name).join(', ') },
           {
-            title: 'Decision',
+            title: t`Decision`,
             place: 'figure',
             isLabelled: true,
             cell: ({ model, state }) =>
               mayOperate && (
                 <span className={styles.buttons}>
-                  <Button size="xs" onClick={() => setAsked({ model, decision: 'approve' })}>
-                    Approve
-                  </Button>
+                  <Button size="xs" onClick={() => setAsked({ model, decision: 'approve' })}>{t`Approve`}</Button>
                   {state === 'waiting' && (
-                    <Button size="xs" variant="default" onClick={() => setAsked({ model, decision: 'refuse' })}>
-                      Refuse
-                    </Button>
+                    <Button
+                      size="xs"
+                      variant="default"
+                      onClick={() => setAsked({ model, decision: 'refuse' })}
+                    >{t`Refuse`}</Button>
                   )}
                 </span>
               ),
@@ -60,17 +61,17 @@ export function UnapprovedModels() {
       />
       {asked !== null && (
         <ReasonDialog
-          title={`${asked.decision === 'approve' ? 'Approve' : 'Refuse'} ${asked.model}`}
-          action={asked.decision === 'approve' ? 'Approve' : 'Refuse'}
+          title={`${asked.decision === 'approve' ? t`Approve` : t`Refuse`} ${asked.model}`}
+          action={asked.decision === 'approve' ? t`Approve` : t`Refuse`}
           isDanger={asked.decision === 'refuse'}
-          reader="Hosters that offer it read it, and the audit log keeps it."
+          reader={t`Hosters that offer it read it, and the audit log keeps it.`}
           send={reason => ({ method: 'POST', path: 'operator/model-ids', body: { ...asked, reason } })}
-          done={asked.decision === 'approve' ? 'Hosters may sell it.' : 'No hoster may sell it.'}
+          done={asked.decision === 'approve' ? t`Hosters may sell it.` : t`No hoster may sell it.`}
           onClose={() => setAsked(null)}
         >
           {asked.decision === 'approve'
-            ? 'Every hoster may sell a model with this id. Make sure that customers know which model it is.'
-            : 'No hoster may sell a model with this id. What runs is finished and paid.'}
+            ? t`Every hoster may sell a model with this id. Make sure that customers know which model it is.`
+            : t`No hoster may sell a model with this id. What runs is finished and paid.`}
         </ReasonDialog>
       )}
     </Panel>

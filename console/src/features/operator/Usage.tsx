@@ -1,3 +1,5 @@
+import { plural, t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, SegmentedControl, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
@@ -7,7 +9,7 @@ import { type OperatorUsageFilter, operatorUsageQuery } from '../../api/operator
 import { queryText } from '../../api/request.ts'
 import { ShareBar } from '../../charts/ShareBar.tsx'
 import { StackedBars } from '../../charts/StackedBars.tsx'
-import { compactCount, countText, plural } from '../../format/number-text.ts'
+import { compactCount, countText } from '../../format/number-text.ts'
 import { utcDayText } from '../../format/time-text.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { CsvExport } from '../../parts/CsvExport.tsx'
@@ -25,13 +27,23 @@ import { type UsageBucket, usageBuckets } from './usage-buckets.ts'
 import { usageDimensions } from './usage-dimensions.ts'
 
 const names = {
-  model: 'Model',
-  customer: 'Customer',
-  member: 'Member',
-  key: 'Key',
-  label: 'Label',
-  provider: 'Kind',
-  server: 'Server',
+  model: t`Model`,
+  customer: t`Customer`,
+  member: t`Member`,
+  key: t`Key`,
+  label: t`Label`,
+  provider: t`Kind`,
+  server: t`Server`,
+} as const
+
+const groupTitles = {
+  model: { panel: t`By model`, table: t`Usage by model` },
+  customer: { panel: t`By customer`, table: t`Usage by customer` },
+  member: { panel: t`By member`, table: t`Usage by member` },
+  key: { panel: t`By key`, table: t`Usage by key` },
+  label: { panel: t`By label`, table: t`Usage by label` },
+  provider: { panel: t`By kind`, table: t`Usage by kind` },
+  server: { panel: t`By server`, table: t`Usage by server` },
 } as const
 
 /** Spend of all customers in any span, by model, customer, key or kind of server. */
@@ -48,24 +60,24 @@ export function Usage() {
   }
   return (
     <Page
-      title="Usage"
+      title={t`Usage`}
       actions={
         <CsvExport
           key={queryText({ ...filter })}
           path={`operator/usage/export${queryText({ ...filter })}`}
-          what="the usage of each day"
+          what={t`the usage of each day`}
         />
       }
     >
-      <section className={styles.filters} aria-label="Filters">
+      <section className={styles.filters} aria-label={t`Filters`}>
         <TextInput
-          label="From (UTC)"
+          label={t`From (UTC)`}
           type="date"
           value={filter.from ?? usage.data?.from ?? ''}
           onChange={event => set({ from: event.currentTarget.value })}
         />
         <TextInput
-          label="Until (UTC)"
+          label={t`Until (UTC)`}
           type="date"
           value={filter.until ?? usage.data?.until ?? ''}
           onChange={event => set({ until: event.currentTarget.value })}
@@ -73,7 +85,7 @@ export function Usage() {
       </section>
       <div className={styles.buttons}>
         <SegmentedControl
-          aria-label="By"
+          aria-label={t`Split by`}
           data={dimensions.map(value => ({ value, label: names[value] }))}
           value={by}
           onChange={value => set({ by: value as typeof by })}
@@ -109,10 +121,10 @@ function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: Usage
   const { total } = usage
   const buckets = usageBuckets(usage)
   const title = [
-    `${roundUsd(total.charged_usd)} USD charged`,
-    ...(total.revenue_usd === null ? [] : [`${roundUsd(total.revenue_usd)} USD revenue`]),
-    ...(total.margin_usd === null ? [] : [`${roundUsd(total.margin_usd)} USD margin`]),
-    plural(total.requests, 'request'),
+    t`${roundUsd(total.charged_usd)} USD charged`,
+    ...(total.revenue_usd === null ? [] : [t`${roundUsd(total.revenue_usd)} USD revenue`]),
+    ...(total.margin_usd === null ? [] : [t`${roundUsd(total.margin_usd)} USD margin`]),
+    plural(total.requests, { one: '# request', other: '# requests' }),
   ]
   const bucketText = ({ from, until }: UsageBucket) =>
     from === until ? utcDayText(from) : `${utcDayText(from)} – ${utcDayText(until)}`
@@ -121,19 +133,19 @@ function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: Usage
       title={title.join(' · ')}
       aside={
         <Button variant="subtle" size="compact-sm" onClick={() => setTable(!isTable)}>
-          {isTable ? 'Show the chart' : 'Show as a table'}
+          {isTable ? t`Show the chart` : t`Show as a table`}
         </Button>
       }
     >
       {isTable ? (
         <div className={styles.scroll}>
           <DataTable
-            label="Usage by day"
+            label={t`Usage by day`}
             rows={[...buckets].reverse()}
             keyOf={({ from }) => from}
             columns={[
-              { title: 'Days (UTC)', place: 'name', cell: bucketText },
-              { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+              { title: t`Days (UTC)`, place: 'name', cell: bucketText },
+              { title: t`Requests`, align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
               {
                 title: 'USD',
                 align: 'right',
@@ -146,8 +158,8 @@ function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: Usage
         </div>
       ) : (
         <StackedBars
-          label="USD charged"
-          series={[{ name: 'charged', color: 'var(--link)' }]}
+          label={t`USD charged`}
+          series={[{ name: t`charged`, color: 'var(--link)' }]}
           bars={buckets.map(bucket => ({
             label: bucketText(bucket),
             values: [bucket.chargedUsd],
@@ -158,15 +170,17 @@ function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: Usage
         />
       )}
       <p className={styles.hint}>
-        Days begin at 00:00 UTC.
-        {(total.unknown_cost_usd ?? 0) > 0 &&
-          ` The margin counts ${roundUsd(total.unknown_cost_usd ?? 0)} USD of clouds whole: their cost is not declared.`}
-        {usage.summed_at !== null && (
-          <>
-            {' '}
-            Summed <When at={usage.summed_at} form="distance" />.
-          </>
-        )}
+        <Trans>
+          Days begin at 00:00 UTC.
+          {(total.unknown_cost_usd ?? 0) > 0 &&
+            t` The margin counts ${roundUsd(total.unknown_cost_usd ?? 0)} USD of clouds whole: their cost is not declared.`}
+          {usage.summed_at !== null && (
+            <Trans>
+              {' '}
+              Summed <When at={usage.summed_at} form="distance" />.
+            </Trans>
+          )}
+        </Trans>
       </p>
     </Panel>
   )
@@ -177,10 +191,8 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
   if (groups.length === 0) {
     return (
       <Panel>
-        <EmptyState text="No requests in this span. New requests appear within a minute.">
-          <Link to="/operator/usage" search={{ by }}>
-            Show the last 30 days of all
-          </Link>
+        <EmptyState text={t`No requests in this span. New requests appear within a minute.`}>
+          <Link to="/operator/usage" search={{ by }}>{t`Show the last 30 days of all`}</Link>
         </EmptyState>
       </Panel>
     )
@@ -195,16 +207,16 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
     upstream_cost_usd: null,
     margin_usd: null,
     mean_latency_ms: null,
-    name: `${countText(other.groups)} others`,
+    name: t`${countText(other.groups)} others`,
     requests: other.requests,
     charged_usd: other.charged_usd,
   }
   const maybe = (count: number | null) => (count === null ? '–' : compactCount(count))
   const maybeUsd = (usd: number | null) => (usd === null ? '–' : <Amount usd={usd} />)
   return (
-    <Panel title={`By ${names[by].toLowerCase()}`}>
+    <Panel title={groupTitles[by].panel}>
       <DataTable
-        label={`Usage by ${names[by].toLowerCase()}`}
+        label={groupTitles[by].table}
         rows={other.groups > 0 ? [...groups, rest] : groups}
         keyOf={({ id }) => id}
         columns={[
@@ -215,54 +227,54 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
             sortBy: ({ name }) => name,
           },
           {
-            title: 'Share',
+            title: t`Share`,
             place: 'hidden',
             cell: group => <ShareBar share={total.charged_usd === 0 ? 0 : group.charged_usd / total.charged_usd} />,
           },
           {
-            title: 'Requests',
+            title: t`Requests`,
             align: 'right',
             isLabelled: true,
             cell: ({ requests }) => countText(requests),
             sortBy: ({ requests }) => requests,
           },
           {
-            title: 'Failed',
+            title: t`Failed`,
             align: 'right',
             isLabelled: true,
             cell: ({ failed }) => maybe(failed),
             sortBy: ({ failed }) => failed,
           },
           {
-            title: 'Input tokens',
+            title: t`Input tokens`,
             align: 'right',
             isLabelled: true,
             cell: each => maybe(each.input_tokens),
             sortBy: each => each.input_tokens,
           },
           {
-            title: 'Output tokens',
+            title: t`Output tokens`,
             align: 'right',
             isLabelled: true,
             cell: each => maybe(each.output_tokens),
             sortBy: each => each.output_tokens,
           },
           {
-            title: 'Revenue',
+            title: t`Revenue`,
             align: 'right',
             isLabelled: true,
             cell: each => maybeUsd(each.revenue_usd),
             sortBy: each => each.revenue_usd,
           },
           {
-            title: 'Cost',
+            title: t`Cost`,
             align: 'right',
             isLabelled: true,
             cell: each => maybeUsd(each.upstream_cost_usd),
             sortBy: each => each.upstream_cost_usd,
           },
           {
-            title: 'Margin',
+            title: t`Margin`,
             align: 'right',
             isLabelled: true,
             cell: each => maybeUsd(each.margin_usd),
@@ -318,9 +330,9 @@ function GroupName({
 /** The names of what has no member or no label. */
 function labelName(name: string): string {
   const known: Record<string, string> = {
-    none: 'keys that no person made',
-    '(none)': 'without a label',
-    '(others)': 'further labels',
+    none: t`keys that no person made`,
+    '(none)': t`without a label`,
+    '(others)': t`further labels`,
   }
   return known[name] ?? name
 }

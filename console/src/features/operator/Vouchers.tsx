@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -10,6 +12,7 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import { MakeVouchersDialog } from './MakeVouchersDialog.tsx'
 import { useMayOperate } from './use-may-operate.ts'
 
@@ -22,16 +25,14 @@ export function Vouchers() {
   const mayOperate = useMayOperate()
   const revoke = useWrite<string>(id => ({ method: 'DELETE', path: `operator/vouchers/${id}` }), {
     areas: ['vouchers'],
-    done: 'The voucher is revoked. Its code no longer works.',
+    done: t`The voucher is revoked. Its code no longer works.`,
   })
   return (
     <Panel
-      title="Vouchers"
+      title={t`Vouchers`}
       aside={
         mayOperate && (
-          <Button variant="default" size="compact-md" onClick={() => setIsMaking(true)}>
-            Make vouchers
-          </Button>
+          <Button variant="default" size="compact-md" onClick={() => setIsMaking(true)}>{t`Make vouchers`}</Button>
         )
       }
     >
@@ -40,20 +41,22 @@ export function Vouchers() {
           const rows = pages.flatMap(({ data }) => data)
           if (rows.length === 0) {
             return (
-              <EmptyState text="A voucher is a code that gives its credit once, to the customer that redeems it first." />
+              <EmptyState
+                text={t`A voucher is a code that gives its credit once, to the customer that redeems it first.`}
+              />
             )
           }
           return (
             <>
               <DataTable
-                label="Vouchers"
+                label={t`Vouchers`}
                 isPaged
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: 'Made', cell: ({ made_at }) => <When at={made_at} /> },
+                  { title: t`Made`, cell: ({ made_at }) => <When at={made_at} /> },
                   {
-                    title: 'Code',
+                    title: t`Code`,
                     place: 'name',
                     cell: ({ hint, note }) => (
                       <>
@@ -62,19 +65,19 @@ export function Vouchers() {
                     ),
                   },
                   {
-                    title: 'State',
+                    title: t`State`,
                     cell: ({ state, email }) => (
                       <>
-                        <State state={marks[state]}>{state}</State> {email}
+                        <State state={marks[state]}>{codeText(state)}</State> {email}
                       </>
                     ),
                   },
                   {
-                    title: 'Kind',
+                    title: t`Kind`,
                     isLabelled: true,
-                    cell: ({ is_promotion }) => (is_promotion ? 'promotion' : 'paid'),
+                    cell: ({ is_promotion }) => (is_promotion ? t`promotion` : t`paid`),
                   },
-                  { title: 'Expires', isLabelled: true, cell: ({ expires_at }) => <When at={expires_at} /> },
+                  { title: t`Expires`, isLabelled: true, cell: ({ expires_at }) => <When at={expires_at} /> },
                   {
                     title: 'USD',
                     align: 'right',
@@ -89,7 +92,9 @@ export function Vouchers() {
                       mayOperate &&
                       state === 'unused' && (
                         <Button variant="default" size="compact-sm" onClick={() => revoke.mutate(id)}>
-                          Revoke<span className="visually-hidden"> …{hint}</span>
+                          <Trans>
+                            Revoke<span className="visually-hidden"> …{hint}</span>
+                          </Trans>
                         </Button>
                       ),
                   },
@@ -100,9 +105,7 @@ export function Vouchers() {
                   variant="default"
                   loading={vouchers.isFetchingNextPage}
                   onClick={() => void vouchers.fetchNextPage()}
-                >
-                  Show older vouchers
-                </Button>
+                >{t`Show older vouchers`}</Button>
               )}
             </>
           )

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+
 export interface OfferWarning {
   readonly severity: 'warn' | 'danger'
   readonly text: string
@@ -20,19 +22,20 @@ export function offerWarnings({ id, offers }: SoldModel): OfferWarning[] {
   const warnings: OfferWarning[] = []
   const down = offers.filter(({ state }) => state === 'ejected' || state === 'failing')
   if (down.length === offers.length && down.length > 0) {
-    warnings.push({ severity: 'danger', text: `${id}: no server works.` })
+    warnings.push({ severity: 'danger', text: t`${id}: no server works.` })
   } else {
     for (const { name, state } of down) {
-      const what = state === 'ejected' ? 'takes no requests' : 'fails most requests'
+      const what = state === 'ejected' ? t`takes no requests` : t`fails most requests`
       warnings.push({ severity: 'warn', text: `${id}: ${name} ${what}.` })
     }
   }
   for (const { name, input_usd_per_million: input, output_usd_per_million: output } of offers) {
-    if (input === 0 && output === 0) warnings.push({ severity: 'warn', text: `${id}: ${name} is free. Set its price.` })
+    if (input === 0 && output === 0)
+      warnings.push({ severity: 'warn', text: t`${id}: ${name} is free. Set its price.` })
   }
   const contexts = offers.map(({ context_tokens }) => context_tokens)
   if (new Set(contexts).size > 1) {
-    const text = `${id}: servers differ in context, from ${Math.min(...contexts)} to ${Math.max(...contexts)} tokens. Long prompts go only to some.`
+    const text = t`${id}: servers differ in context, from ${Math.min(...contexts)} to ${Math.max(...contexts)} tokens. Long prompts go only to some.`
     warnings.push({ severity: 'warn', text })
   }
   return warnings

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { sessionQuery } from '../../api/queries.ts'
@@ -31,10 +32,10 @@ function Confirm({ token }: { token: string }) {
     refetchOnWindowFocus: false,
   })
   return (
-    <OutsideCard title="New e-mail address">
-      {confirmed.data && <p role="status">This is the address of your account now.</p>}
+    <OutsideCard title={t`New e-mail address`}>
+      {confirmed.data && <p role="status">{t`This is the address of your account now.`}</p>}
       <FormProblem error={confirmed.error} />
-      <Link to="/">Go to the start</Link>
+      <Link to="/">{t`Go to the start`}</Link>
     </OutsideCard>
   )
 }

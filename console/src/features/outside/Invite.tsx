@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
@@ -7,6 +9,7 @@ import { needsCode, request } from '../../api/request.ts'
 import { FactorFields } from '../../parts/FactorFields.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import { OutsideCard } from './OutsideCard.tsx'
 import styles from './outside.module.css'
 import { ServiceButtons } from './ServiceButtons.tsx'
@@ -32,7 +35,7 @@ export function Invite() {
     retry: false,
   })
   return (
-    <OutsideCard title="You are invited">
+    <OutsideCard title={t`You are invited`}>
       <Loaded query={invitation} height={240}>
         {shown => <JoinForm token={token} invitation={shown} />}
       </Loaded>
@@ -65,26 +68,30 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
     >
       {isToInstallation ? (
         <p>
-          You are to help run this gateway as {role}. After you have joined, add a passkey or an authenticator app to
-          your account. Then an operator gives you the role.
+          <Trans>
+            You are to help run this gateway as {codeText(role)}. After you have joined, add a passkey or an
+            authenticator app to your account. Then an operator gives you the role.
+          </Trans>
         </p>
       ) : (
         <p>
-          You join{' '}
-          {hoster === null ? (
-            <b>{customer_email}</b>
-          ) : (
-            <>
-              the hoster <b>{hoster.name}</b>
-            </>
-          )}{' '}
-          as {role}.
+          <Trans>
+            You join{' '}
+            {hoster === null ? (
+              <b>{customer_email}</b>
+            ) : (
+              <Trans>
+                the hoster <b>{hoster.name}</b>
+              </Trans>
+            )}{' '}
+            as {codeText(role)}.
+          </Trans>
         </p>
       )}
-      <TextInput label="E-mail address" value={email} readOnly autoComplete="username" />
+      <TextInput label={t`E-mail address`} value={email} readOnly autoComplete="username" />
       {isKnown !== true && (
         <TextInput
-          label="Your name"
+          label={t`Your name`}
           autoComplete="name"
           value={name}
           onChange={event => setName(event.currentTarget.value)}
@@ -100,13 +107,11 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
         <FactorFields code={code} onCode={setCode} onPasskey={passkey => entry.mutate({ token, password, passkey })} />
       )}
       <FormProblem error={needsCode(entry.error) ? null : entry.error} />
-      <Button type="submit" loading={entry.isPending}>
-        Join
-      </Button>
+      <Button type="submit" loading={entry.isPending}>{t`Join`}</Button>
       {hasServices && (
         <>
-          <div className={styles.or}>or</div>
-          <ServiceButtons action="Join" invite={token} />
+          <div className={styles.or}>{t`or`}</div>
+          <ServiceButtons action={t`Join`} invite={token} />
         </>
       )}
     </form>
@@ -115,12 +120,12 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
 
 /** @param isKnown null: the person knows */
 function passwordField(isKnown: boolean | null) {
-  if (isKnown === true) return { label: 'Your password', autoComplete: 'current-password' }
-  const rule = 'At least 12 characters, such as four words.'
-  if (isKnown === false) return { label: 'New password', description: rule, autoComplete: 'new-password' }
+  if (isKnown === true) return { label: t`Your password`, autoComplete: 'current-password' }
+  const rule = t`At least 12 characters, such as four words.`
+  if (isKnown === false) return { label: t`New password`, description: rule, autoComplete: 'new-password' }
   return {
-    label: 'Password',
-    description: `If you have an account here, its password. Otherwise a new one: ${rule.toLowerCase()}`,
+    label: t`Password`,
+    description: t`If you have an account here, its password. Otherwise a new one: ${rule.toLowerCase()}`,
     autoComplete: 'current-password',
   }
 }

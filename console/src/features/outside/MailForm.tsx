@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -19,7 +20,7 @@ export function MailForm({ path, action, sent }: { path: string; action: string;
       }}
     >
       <TextInput
-        label="E-mail address"
+        label={t`E-mail address`}
         type="email"
         autoComplete="username"
         required

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -36,21 +37,21 @@ export function OidcReturn() {
   }, [outcome, returnTo, client])
   if (finished.error !== null) {
     return (
-      <OutsideCard title="Not signed in">
+      <OutsideCard title={t`Not signed in`}>
         <FormProblem error={finished.error} />
-        <Link to="/">Go to the start</Link>
+        <Link to="/">{t`Go to the start`}</Link>
       </OutsideCard>
     )
   }
   if (outcome !== 'factor') {
     return (
-      <OutsideCard title="Signing in">
-        <p role="status">One moment.</p>
+      <OutsideCard title={t`Signing in`}>
+        <p role="status">{t`One moment.`}</p>
       </OutsideCard>
     )
   }
   return (
-    <OutsideCard title="Second factor">
+    <OutsideCard title={t`Second factor`}>
       <FactorForm returnTo={returnTo} />
     </OutsideCard>
   )
@@ -69,9 +70,7 @@ function FactorForm({ returnTo }: { returnTo: string }) {
     >
       <FactorFields code={code} onCode={setCode} onPasskey={passkey => entry.mutate({ passkey })} />
       <FormProblem error={entry.error} />
-      <Button type="submit" loading={entry.isPending}>
-        Sign in
-      </Button>
+      <Button type="submit" loading={entry.isPending}>{t`Sign in`}</Button>
     </form>
   )
 }

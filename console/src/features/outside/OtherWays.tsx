@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { askForPasskey } from '../../api/passkeys.ts'
@@ -19,7 +20,7 @@ export function OtherWays() {
   if (config === undefined || (!config.has_passkeys && providers.length === 0)) return null
   return (
     <>
-      <div className={styles.or}>or</div>
+      <div className={styles.or}>{t`or`}</div>
       <div className={styles.form}>
         {config.has_passkeys && (
           <Button
@@ -27,12 +28,10 @@ export function OtherWays() {
             leftSection={<KeyIcon />}
             loading={passkey.isPending}
             onClick={() => passkey.mutate()}
-          >
-            Sign in with a passkey
-          </Button>
+          >{t`Sign in with a passkey`}</Button>
         )}
         <FormProblem error={passkey.error} />
-        <ServiceButtons action="Sign in" />
+        <ServiceButtons action={t`Sign in`} />
       </div>
     </>
   )

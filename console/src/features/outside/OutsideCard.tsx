@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect } from 'react'
+import { LanguageSelect } from '../../parts/LanguageSelect.tsx'
 import styles from './outside.module.css'
 
 /** The card of people that are not signed in. */
@@ -16,6 +17,7 @@ export function OutsideCard({ title, children }: { title: string; children: Reac
         <h1 style={{ fontSize: 20, lineHeight: '28px', fontWeight: 600 }}>{title}</h1>
         {children}
       </div>
+      <LanguageSelect />
     </main>
   )
 }

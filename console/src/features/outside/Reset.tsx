@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, PasswordInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -13,17 +14,17 @@ import { useLinkSecret } from './use-link-secret.ts'
 export function Reset() {
   const token = useLinkSecret()
   return (
-    <OutsideCard title="Forgotten password">
+    <OutsideCard title={t`Forgotten password`}>
       {token === '' ? (
         <MailForm
           path="forgot"
-          action="Send me a link"
-          sent="If this address has an account, a mail with a link is on its way. The link works for one hour."
+          action={t`Send me a link`}
+          sent={t`If this address has an account, a mail with a link is on its way. The link works for one hour.`}
         />
       ) : (
         <NewPassword token={token} />
       )}
-      <Link to="/">Sign in</Link>
+      <Link to="/">{t`Sign in`}</Link>
     </OutsideCard>
   )
 }
@@ -32,7 +33,7 @@ function NewPassword({ token }: { token: string }) {
   const [password, setPassword] = useState('')
   const reset = useMutation({ mutationFn: () => request('POST', 'reset', { body: { token, password } }) })
   if (reset.isSuccess)
-    return <p role="status">The password is set. All sessions have ended. Sign in with the new one.</p>
+    return <p role="status">{t`The password is set. All sessions have ended. Sign in with the new one.`}</p>
   return (
     <form
       className={styles.form}
@@ -42,17 +43,15 @@ function NewPassword({ token }: { token: string }) {
       }}
     >
       <PasswordInput
-        label="New password"
-        description="At least 12 characters, such as four words."
+        label={t`New password`}
+        description={t`At least 12 characters, such as four words.`}
         autoComplete="new-password"
         required
         value={password}
         onChange={event => setPassword(event.currentTarget.value)}
       />
       <FormProblem error={reset.error} />
-      <Button type="submit" loading={reset.isPending}>
-        Set the password
-      </Button>
+      <Button type="submit" loading={reset.isPending}>{t`Set the password`}</Button>
     </form>
   )
 }

@@ -1,3 +1,4 @@
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { consoleConfigQuery } from '../../api/queries.ts'
@@ -22,7 +23,9 @@ export function ServiceButtons({ action, invite }: { action: string; invite?: st
           loading={visit.isPending && visit.variables === id}
           onClick={() => visit.mutate(id)}
         >
-          {action} with {name}
+          <Trans>
+            {action} with {name}
+          </Trans>
         </Button>
       ))}
       <FormProblem error={visit.error} />

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { consoleConfigQuery } from '../../api/queries.ts'
@@ -9,12 +10,12 @@ import { SignInForm } from './SignInForm.tsx'
 export function SignInCard() {
   const { data: config } = useQuery(consoleConfigQuery)
   return (
-    <OutsideCard title="Sign in">
+    <OutsideCard title={t`Sign in`}>
       <SignInForm />
       <OtherWays />
       <div className={styles.links}>
-        {config?.has_mail && <Link to="/reset">Forgotten password</Link>}
-        {config?.sign_up === 'open' && <Link to="/sign-up">Sign up</Link>}
+        {config?.has_mail && <Link to="/reset">{t`Forgotten password`}</Link>}
+        {config?.sign_up === 'open' && <Link to="/sign-up">{t`Sign up`}</Link>}
       </div>
     </OutsideCard>
   )

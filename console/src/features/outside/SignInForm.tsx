@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { needsCode } from '../../api/request.ts'
@@ -23,7 +24,7 @@ export function SignInForm({ email: before = '' }: { email?: string }) {
       }}
     >
       <TextInput
-        label="E-mail address"
+        label={t`E-mail address`}
         type="email"
         name="email"
         autoComplete="username"
@@ -33,7 +34,7 @@ export function SignInForm({ email: before = '' }: { email?: string }) {
         data-autofocus={before === '' || undefined}
       />
       <PasswordInput
-        label="Password"
+        label={t`Password`}
         name="password"
         autoComplete="current-password"
         required
@@ -45,9 +46,7 @@ export function SignInForm({ email: before = '' }: { email?: string }) {
         <FactorFields code={code} onCode={setCode} onPasskey={passkey => entry.mutate({ email, password, passkey })} />
       )}
       <FormProblem error={needsCode(entry.error) ? null : entry.error} />
-      <Button type="submit" loading={entry.isPending}>
-        Sign in
-      </Button>
+      <Button type="submit" loading={entry.isPending}>{t`Sign in`}</Button>
     </form>
   )
 }

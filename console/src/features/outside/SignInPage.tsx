@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Link, Navigate } from '@tanstack/react-router'
 import { SignedInOnly } from '../../shell/SignedInOnly.tsx'
 import { useHosterMemberships } from '../../shell/use-hoster.ts'
@@ -30,12 +32,14 @@ function HosterOrNothing() {
   if (first !== undefined) return <Navigate to="/h/$hosterId" params={{ hosterId: first.id }} replace />
   if (hosters === undefined) return null
   return (
-    <OutsideCard title="No customer yet">
+    <OutsideCard title={t`No customer yet`}>
       <p>
-        You are signed in as {person.email}, and you are not a member of a customer. Ask an owner for an invitation.
+        <Trans>
+          You are signed in as {person.email}, and you are not a member of a customer. Ask an owner for an invitation.
+        </Trans>
       </p>
       <p>
-        <Link to="/h/apply">Become a hoster</Link>
+        <Link to="/h/apply">{t`Become a hoster`}</Link>
       </p>
     </OutsideCard>
   )

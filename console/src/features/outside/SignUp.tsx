@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { consoleConfigQuery } from '../../api/queries.ts'
@@ -9,21 +10,21 @@ import { OutsideCard } from './OutsideCard.tsx'
 export function SignUp() {
   const config = useQuery(consoleConfigQuery)
   return (
-    <OutsideCard title="Sign up">
+    <OutsideCard title={t`Sign up`}>
       <Loaded query={config} height={120}>
         {({ sign_up }) =>
           sign_up === 'open' ? (
             <MailForm
               path="sign-up"
-              action="Send me a link"
-              sent="Open the link in your mail. It makes your account and works for 24 hours."
+              action={t`Send me a link`}
+              sent={t`Open the link in your mail. It makes your account and works for 24 hours.`}
             />
           ) : (
-            <p>This installation takes new people by invitation only. Ask its operator.</p>
+            <p>{t`This installation takes new people by invitation only. Ask its operator.`}</p>
           )
         }
       </Loaded>
-      <Link to="/">Sign in instead</Link>
+      <Link to="/">{t`Sign in instead`}</Link>
     </OutsideCard>
   )
 }

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
@@ -19,7 +20,7 @@ export function Verify() {
     retry: false,
   })
   return (
-    <OutsideCard title="Make your account">
+    <OutsideCard title={t`Make your account`}>
       <Loaded query={link} height={240}>
         {({ email }) => <VerifyForm token={token} email={email} />}
       </Loaded>
@@ -40,25 +41,23 @@ function VerifyForm({ token, email }: { token: string; email: string }) {
         entry.mutate({ token, password, ...(name.trim() !== '' && { name }) })
       }}
     >
-      <TextInput label="E-mail address" value={email} readOnly autoComplete="username" />
+      <TextInput label={t`E-mail address`} value={email} readOnly autoComplete="username" />
       <TextInput
-        label="Your name"
+        label={t`Your name`}
         autoComplete="name"
         value={name}
         onChange={event => setName(event.currentTarget.value)}
       />
       <PasswordInput
-        label="New password"
-        description="At least 12 characters, such as four words."
+        label={t`New password`}
+        description={t`At least 12 characters, such as four words.`}
         autoComplete="new-password"
         required
         value={password}
         onChange={event => setPassword(event.currentTarget.value)}
       />
       <FormProblem error={entry.error} />
-      <Button type="submit" loading={entry.isPending}>
-        Make the account
-      </Button>
+      <Button type="submit" loading={entry.isPending}>{t`Make the account`}</Button>
     </form>
   )
 }

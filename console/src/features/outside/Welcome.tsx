@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -15,8 +16,8 @@ export function Welcome() {
   const [password, setPassword] = useState('')
   const entry = useEntry('welcome', () => void navigate({ to: '/', replace: true }))
   return (
-    <OutsideCard title="Set your password">
-      <p>This link works once. Afterwards you sign in with your e-mail address and this password.</p>
+    <OutsideCard title={t`Set your password`}>
+      <p>{t`This link works once. Afterwards you sign in with your e-mail address and this password.`}</p>
       <form
         className={styles.form}
         onSubmit={event => {
@@ -25,16 +26,16 @@ export function Welcome() {
         }}
       >
         <TextInput
-          label="E-mail address"
-          description="You sign in with it. Leave it empty to keep the one of your account; the first one is you@localhost."
+          label={t`E-mail address`}
+          description={t`You sign in with it. Leave it empty to keep the one of your account; the first one is you@localhost.`}
           type="email"
           autoComplete="username"
           value={email}
           onChange={event => setEmail(event.currentTarget.value)}
         />
         <PasswordInput
-          label="Password"
-          description="At least 12 characters, such as four words."
+          label={t`Password`}
+          description={t`At least 12 characters, such as four words.`}
           autoComplete="new-password"
           required
           value={password}
@@ -42,9 +43,7 @@ export function Welcome() {
           data-autofocus
         />
         <FormProblem error={entry.error} />
-        <Button type="submit" loading={entry.isPending}>
-          Continue
-        </Button>
+        <Button type="submit" loading={entry.isPending}>{t`Continue`}</Button>
       </form>
     </OutsideCard>
   )

@@ -1,8 +1,10 @@
+import { t } from '@lingui/core/macro'
+import { Plural, Trans } from '@lingui/react/macro'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { receiptQuery } from '../../api/queries.ts'
-import { countText, durationText, plural } from '../../format/number-text.ts'
+import { countText, durationText } from '../../format/number-text.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import { Provider, type ProviderName } from '../../parts/Provider.tsx'
 import styles from './playground.module.css'
@@ -16,31 +18,37 @@ export function AnswerEnd({ customerId, end }: { customerId: string; end: Answer
     <>
       {isStopped && (
         <p className={styles.hint}>
-          <span>Stopped.</span>{' '}
+          <span>{t`Stopped.`}</span>{' '}
           {requestId === null ? (
-            <span>The answer had not begun. Activity shows a charge, if there is one.</span>
+            <span>{t`The answer had not begun. Activity shows a charge, if there is one.`}</span>
           ) : (
             <Billed customerId={customerId} requestId={requestId} />
           )}
         </p>
       )}
       <dl className={styles.figures}>
-        {usage && <Figure name="Cost">{chargeText(usage.cost_usd)} USD</Figure>}
-        {usage && <Figure name="Input and output">{plural(usage.total_tokens, 'token')}</Figure>}
-        {firstMs !== null && <Figure name="First token">{durationText(firstMs)}</Figure>}
-        <Figure name="Total time">{durationText(elapsedMs)}</Figure>
-        {speed !== null && <Figure name="Speed">{countText(Math.round(speed))} tokens/s</Figure>}
+        {usage && <Figure name={t`Cost`}>{chargeText(usage.cost_usd)} USD</Figure>}
+        {usage && (
+          <Figure name={t`Input and output`}>
+            <Plural value={usage.total_tokens} one="# token" other="# tokens" />
+          </Figure>
+        )}
+        {firstMs !== null && <Figure name={t`First token`}>{durationText(firstMs)}</Figure>}
+        <Figure name={t`Total time`}>{durationText(elapsedMs)}</Figure>
+        {speed !== null && (
+          <Figure name={t`Speed`}>
+            <Trans>{countText(Math.round(speed))} tokens/s</Trans>
+          </Figure>
+        )}
         {provider !== null && (
-          <Figure name="Server">
+          <Figure name={t`Server`}>
             <Provider kind={provider as ProviderName} />
           </Figure>
         )}
       </dl>
       {requestId !== null && (
         <p>
-          <Link to="/c/$customerId/activity/$requestId" params={{ customerId, requestId }}>
-            receipt
-          </Link>
+          <Link to="/c/$customerId/activity/$requestId" params={{ customerId, requestId }}>{t`receipt`}</Link>
         </p>
       )}
     </>
@@ -75,9 +83,12 @@ function Billed({ customerId, requestId }: { customerId: string; requestId: stri
     const { input, output } = receipt.data.tokens.billed
     return (
       <span>
-        Billed {chargeText(receipt.data.cost_usd)} USD for {plural(input + output, 'token')}.
+        <Trans>
+          Billed {chargeText(receipt.data.cost_usd)} USD for{' '}
+          <Plural value={input + output} one="# token" other="# tokens" />.
+        </Trans>
       </span>
     )
   }
-  return <span>{receipt.error === null ? 'Reading what was billed …' : 'The charge is not known yet.'}</span>
+  return <span>{receipt.error === null ? t`Reading what was billed …` : t`The charge is not known yet.`}</span>
 }

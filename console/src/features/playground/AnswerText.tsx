@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import {
   type ComponentProps,
   isValidElement,
@@ -41,7 +42,7 @@ const components: Components = {
   input: ({ checked }) => <span>{checked ? '☑ ' : '☐ '}</span>,
   table: ({ children }) => (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, which the keyboard needs
-    <section className={styles.wide} tabIndex={0} aria-label="Table in the answer">
+    <section className={styles.wide} tabIndex={0} aria-label={t`Table in the answer`}>
       <table>{children}</table>
     </section>
   ),
@@ -84,8 +85,8 @@ function CodeOfAnswer({ children }: { children: ReactNode }) {
   return (
     <div className={styles.code}>
       <div className={styles.codeHead}>
-        <span>{language ?? 'code'}</span>
-        <CopyButton text={code} what="the code" />
+        <span>{language ?? t`code`}</span>
+        <CopyButton text={code} what={t`the code`} />
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, which the keyboard needs */}
       <pre tabIndex={0}>

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, Textarea } from '@mantine/core'
 import { AmountField } from '../../parts/AmountField.tsx'
 import type { ChatSetup } from './chat-setup.ts'
@@ -66,15 +67,15 @@ export function ChatSettings({
 }
 
 const texts = {
-  title: 'System prompt and parameters',
-  system: 'System prompt',
-  none: 'none',
-  default: 'default',
-  temperature: 'Temperature',
-  topP: 'Top p',
-  maxTokens: 'Most output tokens',
-  functions: 'Functions',
-  how: 'The model may call these. Nothing runs: the page shows the call, and you type what it returns.',
-  json: 'Functions as JSON',
-  example: 'Fill in an example',
+  title: t`System prompt and parameters`,
+  system: t`System prompt`,
+  none: t`none`,
+  default: t`default`,
+  temperature: t`Temperature`,
+  topP: t`Top p`,
+  maxTokens: t`Most output tokens`,
+  functions: t`Functions`,
+  how: t`The model may call these. Nothing runs: the page shows the call, and you type what it returns.`,
+  json: t`Functions as JSON`,
+  example: t`Fill in an example`,
 } as const

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { ActionIcon, Button, Select } from '@mantine/core'
 import { CloseIcon } from '../../parts/icons.tsx'
 import { type ChosenModel, MODELS_MAX } from './chat-setup.ts'
@@ -27,7 +28,7 @@ export function ModelChoice({
       {chosen.map(({ slot, model }, index) => (
         <div key={slot} className={styles.model}>
           <Select
-            label={isComparing ? `Model ${index + 1}` : 'Model'}
+            label={isComparing ? t`Model ${index + 1}` : t`Model`}
             searchable
             disabled={isFixed}
             data={[...new Set([...ids, model])]}
@@ -36,7 +37,7 @@ export function ModelChoice({
           />
           {isComparing && (
             <ActionIcon
-              aria-label={`Remove model ${index + 1}`}
+              aria-label={t`Remove model ${index + 1}`}
               disabled={isFixed}
               onClick={() => onChange(chosen.toSpliced(index, 1))}
             >
@@ -46,9 +47,7 @@ export function ModelChoice({
         </div>
       ))}
       {chosen.length < MODELS_MAX && (
-        <Button variant="default" disabled={isFixed} onClick={add}>
-          Compare with another model
-        </Button>
+        <Button variant="default" disabled={isFixed} onClick={add}>{t`Compare with another model`}</Button>
       )}
     </>
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, Checkbox, SegmentedControl, Select } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useSearch } from '@tanstack/react-router'
@@ -11,6 +12,7 @@ import { chatCode } from '../../parts/chat-code.ts'
 import { Page } from '../../parts/Page.tsx'
 import { ProblemBlock } from '../../parts/ProblemBlock.tsx'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
+import { codeText } from '../../texts/code-text.ts'
 import { ChatSettings } from './ChatSettings.tsx'
 import { bodyOf, type ChatSetup, noSetup, withShortImages } from './chat-setup.ts'
 import { ModelChoice } from './ModelChoice.tsx'
@@ -84,21 +86,15 @@ export function Playground() {
 
   return (
     <Page
-      title="Playground"
+      title={t`Playground`}
       actions={
         <>
-          <Button variant="default" onClick={() => setListing(true)} disabled={isRunning}>
-            Talks
-          </Button>
-          {turns.length > 0 && (
-            <Button variant="default" disabled={isRunning} onClick={begin}>
-              New talk
-            </Button>
-          )}
+          <Button variant="default" onClick={() => setListing(true)} disabled={isRunning}>{t`Talks`}</Button>
+          {turns.length > 0 && <Button variant="default" disabled={isRunning} onClick={begin}>{t`New talk`}</Button>}
         </>
       }
     >
-      <section className={styles.choices} aria-label="Models">
+      <section className={styles.choices} aria-label={t`Models`}>
         <ModelChoice
           chosen={setup.models}
           ids={['auto', ...offered.map(({ id }) => id)]}
@@ -106,26 +102,26 @@ export function Playground() {
           onChange={chosen => change({ models: chosen })}
         />
       </section>
-      <section className={styles.choices} aria-label="Routing">
+      <section className={styles.choices} aria-label={t`Routing`}>
         <Select
-          label="Tier"
-          data={[...tiers]}
+          label={t`Tier`}
+          data={tiers.map(value => ({ value, label: codeText(value) }))}
           value={setup.tier}
           onChange={tier => change({ tier: tier ?? noSetup.tier })}
         />
         <AmountField
-          label="Most it may cost, USD"
-          placeholder="no limit"
+          label={t`Most it may cost, USD`}
+          placeholder={t`no limit`}
           value={setup.maxCost}
           onText={maxCost => change({ maxCost })}
         />
         <Checkbox
-          label="Private"
+          label={t`Private`}
           checked={setup.isPrivate}
           onChange={event => change({ isPrivate: event.currentTarget.checked })}
         />
         <Checkbox
-          label="Trusted hosters"
+          label={t`Trusted hosters`}
           checked={setup.isTrusted}
           onChange={event => change({ isTrusted: event.currentTarget.checked })}
         />
@@ -133,20 +129,20 @@ export function Playground() {
       <div>
         <ChatSettings setup={setup} onChange={change} />
       </div>
-      {toolless && <p className={styles.wrong}>{`${toolless.model} does not take functions.`}</p>}
+      {toolless && <p className={styles.wrong}>{t`${toolless.model} does not take functions.`}</p>}
       <div>
         <SegmentedControl
-          aria-label="View"
+          aria-label={t`View`}
           data={[
-            { value: 'request', label: 'Request' },
-            { value: 'response', label: 'Response' },
-            { value: 'code', label: 'Code' },
+            { value: 'request', label: t`Request` },
+            { value: 'response', label: t`Response` },
+            { value: 'code', label: t`Code` },
           ]}
           value={shown}
           onChange={setShown}
         />
       </div>
-      {shown === 'request' && <CodeBlock code={JSON.stringify(shownBody, null, 2)} what="the request" />}
+      {shown === 'request' && <CodeBlock code={JSON.stringify(shownBody, null, 2)} what={t`the request`} />}
       {shown === 'code' && <CodeTabs examples={chatCode(shownBody)} />}
       {shown === 'response' && (
         <Talk
@@ -165,10 +161,10 @@ export function Playground() {
         sentImageCharacters={sizeOf(turns.flatMap(({ images }) => images))}
         hint={
           linked.prompt !== undefined && prompt.text === linked.prompt
-            ? 'A link filled this in. Read it before you send it.'
+            ? t`A link filled this in. Read it before you send it.`
             : undefined
         }
-        imageRefusal={blind === undefined ? null : `${blind.model} takes no images.`}
+        imageRefusal={blind === undefined ? null : t`${blind.model} takes no images.`}
         refusal={refusal}
         isRunning={isRunning}
         onChange={setPrompt}
@@ -218,7 +214,7 @@ function refusalOf({
   hasWrongTools: boolean
   isWaiting: boolean
 }): string | null {
-  if (!mayKeys) return 'Only owners and developers of this customer may use the playground.'
-  if (hasWrongTools) return 'The functions have a mistake.'
-  return isWaiting ? 'The model waits for the results of its calls.' : null
+  if (!mayKeys) return t`Only owners and developers of this customer may use the playground.`
+  if (hasWrongTools) return t`The functions have a mistake.`
+  return isWaiting ? t`The model waits for the results of its calls.` : null
 }

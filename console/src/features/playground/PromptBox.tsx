@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, Textarea } from '@mantine/core'
 import { type ReactNode, useRef, useState } from 'react'
 import styles from './playground.module.css'
@@ -52,7 +53,7 @@ export function PromptBox({
       try {
         const url = await readImage(each)
         characters += url.length
-        if (characters > IMAGE_CHARACTERS_MAX) throw new Error('The images of a talk can have 7.5 MB together.')
+        if (characters > IMAGE_CHARACTERS_MAX) throw new Error(t`The images of a talk can have 7.5 MB together.`)
         onChange(before => ({ ...before, images: [...before.images, url] }))
       } catch (error) {
         return setProblem((error as Error).message)
@@ -74,7 +75,7 @@ export function PromptBox({
         onRemove={index => onChange(before => ({ ...before, images: before.images.toSpliced(index, 1) }))}
       />
       <Textarea
-        label="Prompt"
+        label={t`Prompt`}
         description={hint}
         error={problem ?? imageProblem}
         minRows={2}
@@ -96,29 +97,23 @@ export function PromptBox({
       />
       <div className={styles.send}>
         {isRunning ? (
-          <Button variant="default" onClick={onStop}>
-            Stop
-          </Button>
+          <Button variant="default" onClick={onStop}>{t`Stop`}</Button>
         ) : (
-          <Button type="submit" disabled={!mayBeSent} title={refusal ?? 'Ctrl+Enter'}>
-            Send
-          </Button>
+          <Button type="submit" disabled={!mayBeSent} title={refusal ?? t`Ctrl+Enter`}>{t`Send`}</Button>
         )}
         <Button
           variant="default"
           disabled={imageRefusal !== null || isRunning}
-          title={imageRefusal ?? 'You can also paste images'}
+          title={imageRefusal ?? t`You can also paste images`}
           onClick={() => file.current?.click()}
-        >
-          Add images
-        </Button>
+        >{t`Add images`}</Button>
         <input
           ref={file}
           type="file"
           accept={imageTypes.join(',')}
           multiple
           hidden
-          aria-label="Image files"
+          aria-label={t`Image files`}
           onChange={event => {
             void attach([...(event.currentTarget.files ?? [])])
             // The same file may be chosen again.

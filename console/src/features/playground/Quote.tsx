@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { useDebouncedValue } from '@mantine/hooks'
 import { useQuery } from '@tanstack/react-query'
 import type { z } from 'zod'
@@ -52,13 +54,13 @@ async function readQuote(key: string, body: string, signal: AbortSignal): Promis
 function quoteText({ candidates, expected, worst_case_cost_usd: worst, refusal, max_tokens_clamped_by }: ChatQuote) {
   const first = candidates[0]
   if (first === undefined || expected === null || worst === null) {
-    return refusal?.message ?? 'No server could serve this request.'
+    return refusal?.message ?? t`No server could serve this request.`
   }
-  const clamp = max_tokens_clamped_by === 'max_cost_usd' ? ', the answer shortened to that' : ''
+  const clamp = max_tokens_clamped_by === 'max_cost_usd' ? t`, the answer shortened to that` : ''
   const server = first.hoster_name ?? first.endpoint
   return (
-    <>
+    <Trans>
       Quote: {server}, at most {chargeText(worst)} USD{clamp}, likely {chargeText(expected.cost_usd)} USD
-    </>
+    </Trans>
   )
 }

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { ActionIcon, Button, Drawer, Menu, TextInput } from '@mantine/core'
 import { type ReactNode, useEffect, useState } from 'react'
 import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
@@ -51,14 +52,14 @@ export function SavedTalks({
   }
 
   return (
-    <Drawer opened onClose={onClose} title="Talks">
+    <Drawer opened onClose={onClose} title={t`Talks`}>
       <div className={styles.saved}>
         <p className={styles.hint}>
           {store?.isKept === false
-            ? 'This browser keeps nothing in this window. Talks end with the tab.'
-            : `Only this browser has them. It keeps the last ${TALKS_MAX}.`}
+            ? t`This browser keeps nothing in this window. Talks end with the tab.`
+            : t`Only this browser has them. It keeps the last ${TALKS_MAX}.`}
         </p>
-        {heads?.length === 0 && <EmptyState text="No talk yet. The first one appears here when it is answered." />}
+        {heads?.length === 0 && <EmptyState text={t`No talk yet. The first one appears here when it is answered.`} />}
         <ul className={styles.savedList}>
           {heads?.map(head => (
             <li key={head.id}>
@@ -69,20 +70,16 @@ export function SavedTalks({
                 </span>
               </button>
               <Actions head={head}>
-                <Menu.Item onClick={() => setRenamed(head)}>Rename</Menu.Item>
-                <Menu.Item onClick={() => void save(store!, head.id)}>Save as JSON</Menu.Item>
-                <Menu.Item onClick={() => setDeleted([head])} color="var(--danger)">
-                  Delete
-                </Menu.Item>
+                <Menu.Item onClick={() => setRenamed(head)}>{t`Rename`}</Menu.Item>
+                <Menu.Item onClick={() => void save(store!, head.id)}>{t`Save as JSON`}</Menu.Item>
+                <Menu.Item onClick={() => setDeleted([head])} color="var(--danger)">{t`Delete`}</Menu.Item>
               </Actions>
             </li>
           ))}
         </ul>
         {heads !== null && heads.length > 1 && (
           <div>
-            <Button variant="default" onClick={() => setDeleted(heads)}>
-              Delete all
-            </Button>
+            <Button variant="default" onClick={() => setDeleted(heads)}>{t`Delete all`}</Button>
           </div>
         )}
       </div>
@@ -99,13 +96,13 @@ export function SavedTalks({
       )}
       <ConfirmDialog
         isOpen={deleted.length > 0}
-        title={deleted.length === 1 ? 'Delete this talk?' : 'Delete all talks?'}
-        action="Delete"
+        title={deleted.length === 1 ? t`Delete this talk?` : t`Delete all talks?`}
+        action={t`Delete`}
         isBusy={false}
         onConfirm={() => void remove()}
         onClose={() => setDeleted([])}
       >
-        <p>No other place has a copy. The receipts of its requests stay.</p>
+        <p>{t`No other place has a copy. The receipts of its requests stay.`}</p>
       </ConfirmDialog>
     </Drawer>
   )
@@ -115,7 +112,7 @@ function Actions({ head, children }: { head: TalkHead; children: ReactNode }) {
   return (
     <Menu position="bottom-end">
       <Menu.Target>
-        <ActionIcon aria-label={`Actions of ${head.title}`}>
+        <ActionIcon aria-label={t`Actions of ${head.title}`}>
           <MoreIcon />
         </ActionIcon>
       </Menu.Target>
@@ -138,15 +135,15 @@ function Rename({
   const [title, setTitle] = useState(head.title)
   return (
     <FormDialog
-      title="Rename the talk"
-      action="Rename"
+      title={t`Rename the talk`}
+      action={t`Rename`}
       isDisabled={title.trim() === ''}
       sending={{ isPending: false, error: null }}
       onSubmit={() => onRename(title.trim())}
       onClose={onClose}
     >
       <TextInput
-        label="Title"
+        label={t`Title`}
         value={title}
         maxLength={TITLE_CHARACTERS_MAX}
         onChange={event => setTitle(event.currentTarget.value)}

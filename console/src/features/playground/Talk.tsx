@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { lazy, Suspense } from 'react'
 import { fromGateway } from '../../api/gateway-link.ts'
 import { Panel } from '../../parts/Panel.tsx'
@@ -26,15 +27,14 @@ export function Talk({
     <Panel>
       <div className={styles.talk} aria-live="polite" aria-busy={isRunning}>
         {turns.length === 0 && (
-          <p className={styles.hint}>
-            What you send here is charged like any request. It uses a key of its own, which stops after 12 hours and
-            spends at most 1 USD a day.
-          </p>
+          <p
+            className={styles.hint}
+          >{t`What you send here is charged like any request. It uses a key of its own, which stops after 12 hours and spends at most 1 USD a day.`}</p>
         )}
         {turns.map(({ prompt, images, answers }, index) => (
           <div key={index} className={styles.turn}>
             <article className={styles.message}>
-              <h3>You</h3>
+              <h3>{t`You`}</h3>
               {prompt !== '' && <p className={styles.plain}>{prompt}</p>}
               <Images urls={images} />
             </article>
@@ -81,7 +81,7 @@ function ShownStep({
     <>
       {reasoning !== '' && (
         <details className={styles.reasoning}>
-          <summary>Reasoning</summary>
+          <summary>{t`Reasoning`}</summary>
           <p className={styles.plain}>{reasoning}</p>
         </details>
       )}
@@ -101,12 +101,12 @@ function ShownStep({
 export function Images({ urls, onRemove }: { urls: readonly string[]; onRemove?: (index: number) => void }) {
   if (urls.length === 0) return null
   return (
-    <ul className={styles.images} aria-label="Images">
+    <ul className={styles.images} aria-label={t`Images`}>
       {urls.map((url, index) => (
         <li key={index}>
-          <img src={url} alt={`Attached, number ${index + 1}`} />
+          <img src={url} alt={t`Attached, number ${index + 1}`} />
           {onRemove && (
-            <button type="button" aria-label={`Remove image ${index + 1}`} onClick={() => onRemove(index)}>
+            <button type="button" aria-label={t`Remove image ${index + 1}`} onClick={() => onRemove(index)}>
               ×
             </button>
           )}

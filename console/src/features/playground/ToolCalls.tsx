@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, Textarea } from '@mantine/core'
 import { useState } from 'react'
 import { CodeBlock } from '../../parts/CodeBlock.tsx'
@@ -31,15 +33,17 @@ export function ToolCalls({
       }}
     >
       {calls.map(({ id, name, arguments: json }, index) => (
-        <section key={id} className={styles.call} aria-label={`Call of ${name}`}>
+        <section key={id} className={styles.call} aria-label={t`Call of ${name}`}>
           <p>
-            Calls <code>{name}</code>
+            <Trans>
+              Calls <code>{name}</code>
+            </Trans>
           </p>
-          <CodeBlock code={indented(json)} what={`the arguments of ${name}`} />
-          {!isJson(json) && <p className={styles.wrong}>The arguments are not JSON.</p>}
+          <CodeBlock code={indented(json)} what={t`the arguments of ${name}`} />
+          {!isJson(json) && <p className={styles.wrong}>{t`The arguments are not JSON.`}</p>}
           {isWaiting && (
             <Textarea
-              label={`Result of ${name}`}
+              label={t`Result of ${name}`}
               minRows={2}
               maxRows={8}
               value={all[index] ?? ''}
@@ -48,17 +52,19 @@ export function ToolCalls({
           )}
           {!isWaiting && results[index] !== undefined && (
             <>
-              <p>Result</p>
-              <CodeBlock code={results[index]} what={`the result of ${name}`} />
+              <p>{t`Result`}</p>
+              <CodeBlock code={results[index]} what={t`the result of ${name}`} />
             </>
           )}
         </section>
       ))}
       {isWaiting && (
         <div>
-          <Button type="submit" variant="default" disabled={all.some(text => text.trim() === '')}>
-            Send the results
-          </Button>
+          <Button
+            type="submit"
+            variant="default"
+            disabled={all.some(text => text.trim() === '')}
+          >{t`Send the results`}</Button>
         </div>
       )}
     </form>

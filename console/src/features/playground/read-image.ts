@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+
 /** The side of an image that is sent: servers scale larger ones down, and bill for it. */
 const SIDE_PX_MAX = 2_048
 /** Smaller files are sent as they are. */
@@ -14,9 +16,9 @@ export const imageTypes = ['image/png', 'image/jpeg', 'image/webp', 'image/gif']
  * @throws an error for people, if the file is no image that models take
  */
 export async function readImage(file: File): Promise<string> {
-  if (!imageTypes.includes(file.type)) throw new Error(`${file.name} is no PNG, JPEG, WebP or GIF.`)
+  if (!imageTypes.includes(file.type)) throw new Error(t`${file.name} is no PNG, JPEG, WebP or GIF.`)
   const bitmap = await createImageBitmap(file).catch(() => {
-    throw new Error(`${file.name} cannot be read as an image.`)
+    throw new Error(t`${file.name} cannot be read as an image.`)
   })
   const scale = Math.min(1, SIDE_PX_MAX / Math.max(bitmap.width, bitmap.height))
   if (scale === 1 && file.size <= KEPT_BYTES_MAX) {
@@ -39,7 +41,7 @@ function dataUrl(file: File): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader()
     reader.onload = () => resolve(reader.result as string)
-    reader.onerror = () => reject(new Error(`${file.name} cannot be read.`))
+    reader.onerror = () => reject(new Error(t`${file.name} cannot be read.`))
     reader.readAsDataURL(file)
   })
 }

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 /** A function that the model may call, as OpenAI's chat API takes it. */
 export interface Tool {
   readonly type: 'function'
@@ -24,13 +25,13 @@ export function readTools(json: string): ToolsRead {
   try {
     value = JSON.parse(json)
   } catch (error) {
-    return { tools: [], problem: `This is not JSON: ${(error as Error).message}` }
+    return { tools: [], problem: t`This is not JSON: ${(error as Error).message}` }
   }
   const tools = (Array.isArray(value) ? value : [value]).map(each =>
     isObject(each) && isObject(each.function) ? each : { type: 'function', function: each },
   )
   const problem =
-    tools.map((tool, index) => toolProblem(tool as JsonObject, `Function ${index + 1}`)).find(text => text !== null) ??
+    tools.map((tool, index) => toolProblem(tool as JsonObject, t`Function ${index + 1}`)).find(text => text !== null) ??
     repeatedName(tools as Tool[])
   return problem === null ? { tools: tools as Tool[], problem } : { tools: [], problem }
 }
@@ -42,16 +43,16 @@ function isObject(value: unknown): value is JsonObject {
 }
 
 function toolProblem({ type, function: called }: JsonObject, place: string): string | null {
-  if (type !== 'function') return `${place}: type must be "function".`
-  if (!isObject(called)) return `${place} must be an object with a name and parameters.`
+  if (type !== 'function') return t`${place}: type must be "function".`
+  if (!isObject(called)) return t`${place} must be an object with a name and parameters.`
   const { name, description, parameters } = called
   if (typeof name !== 'string' || !/^[\w-]{1,64}$/.test(name)) {
-    return `${place}: name must have 1 to 64 letters, digits, "_" or "-".`
+    return t`${place}: name must have 1 to 64 letters, digits, "_" or "-".`
   }
-  if (description !== undefined && typeof description !== 'string') return `${name}: description must be a text.`
+  if (description !== undefined && typeof description !== 'string') return t`${name}: description must be a text.`
   if (parameters === undefined) return null
   if (!isObject(parameters) || parameters.type !== 'object') {
-    return `${name}: parameters must be a JSON schema with "type": "object".`
+    return t`${name}: parameters must be a JSON schema with "type": "object".`
   }
   return schemaProblem(parameters, `${name}: parameters`)
 }
@@ -59,7 +60,7 @@ function toolProblem({ type, function: called }: JsonObject, place: string): str
 function repeatedName(tools: readonly Tool[]): string | null {
   const names = tools.map(({ function: { name } }) => name)
   const repeated = names.find((name, index) => names.indexOf(name) < index)
-  return repeated === undefined ? null : `Two functions have the name ${repeated}.`
+  return repeated === undefined ? null : t`Two functions have the name ${repeated}.`
 }
 
 const types = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'])
@@ -71,17 +72,17 @@ const named = ['properties', 'patternProperties', '$defs', 'definitions']
 /** Finds the first mistake in a JSON schema. Keywords that it does not know are left to the server. */
 function schemaProblem(schema: unknown, place: string): string | null {
   if (typeof schema === 'boolean') return null
-  if (!isObject(schema)) return `${place} must be a schema, which is an object.`
+  if (!isObject(schema)) return t`${place} must be a schema, which is an object.`
   const { type, required, enum: values } = schema
   const wrong = (type === undefined ? [] : [type].flat()).find(each => !types.has(each as string))
-  if (wrong !== undefined) return `${place}.type: ${JSON.stringify(wrong)} is no type of JSON schema.`
+  if (wrong !== undefined) return t`${place}.type: ${JSON.stringify(wrong)} is no type of JSON schema.`
   if (values !== undefined && (!Array.isArray(values) || values.length === 0)) {
-    return `${place}.enum must be a list of values.`
+    return t`${place}.enum must be a list of values.`
   }
   if (required !== undefined) {
-    if (!Array.isArray(required)) return `${place}.required must be a list of names.`
+    if (!Array.isArray(required)) return t`${place}.required must be a list of names.`
     const missing = required.find(name => !isObject(schema.properties) || !Object.hasOwn(schema.properties, name))
-    if (missing !== undefined) return `${place}.required: there is no property ${JSON.stringify(missing)}.`
+    if (missing !== undefined) return t`${place}.required: there is no property ${JSON.stringify(missing)}.`
   }
   const inner: [string, unknown][] = single
     .filter(key => schema[key] !== undefined)
@@ -89,13 +90,13 @@ function schemaProblem(schema: unknown, place: string): string | null {
   for (const key of listed) {
     const schemas = schema[key]
     if (schemas === undefined) continue
-    if (!Array.isArray(schemas)) return `${place}.${key} must be a list of schemas.`
+    if (!Array.isArray(schemas)) return t`${place}.${key} must be a list of schemas.`
     inner.push(...schemas.map((each, index): [string, unknown] => [`${place}.${key}[${index}]`, each]))
   }
   for (const key of named) {
     const schemas = schema[key]
     if (schemas === undefined) continue
-    if (!isObject(schemas)) return `${place}.${key} must be an object of schemas.`
+    if (!isObject(schemas)) return t`${place}.${key} must be an object of schemas.`
     inner.push(...Object.entries(schemas).map(([name, each]): [string, unknown] => [`${place}.${key}.${name}`, each]))
   }
   return inner.map(([at, each]) => schemaProblem(each, at)).find(text => text !== null) ?? null
@@ -106,7 +107,7 @@ export const exampleTools = JSON.stringify(
   [
     {
       name: 'get_weather',
-      description: 'The weather of a city.',
+      description: t`The weather of a city.`,
       parameters: {
         type: 'object',
         properties: { city: { type: 'string' }, unit: { type: 'string', enum: ['celsius', 'fahrenheit'] } },

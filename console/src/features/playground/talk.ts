@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import type { ChatContent, ChatEnd } from './stream-chat.ts'
 
 /** A talk: what the person sent, and what each chosen model answered. */
@@ -106,6 +107,6 @@ const TITLE_CHARACTERS = 60
 /** The first prompt, shortened. */
 export function titleOf([first]: readonly Turn[]): string {
   const text = first?.prompt.trim().replace(/\s+/g, ' ') ?? ''
-  if (text === '') return 'Images'
+  if (text === '') return t`Images`
   return text.length > TITLE_CHARACTERS ? `${text.slice(0, TITLE_CHARACTERS - 1)}…` : text
 }

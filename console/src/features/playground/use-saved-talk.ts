@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { useEffect, useState } from 'react'
 import { randomUuid } from '../../api/random-uuid.ts'
 import { useSession } from '../../shell/use-session.ts'
@@ -27,7 +28,7 @@ export function useSavedTalk(
     }
     write().then(
       () => setProblem(null),
-      () => setProblem('The browser has no room to keep this talk. Delete older ones.'),
+      () => setProblem(t`The browser has no room to keep this talk. Delete older ones.`),
     )
   }, [turns, isRunning])
 

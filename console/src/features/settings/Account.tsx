@@ -1,7 +1,9 @@
+import { t } from '@lingui/core/macro'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { Facts } from '../../parts/Facts.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { useCustomerId, useSession } from '../../shell/use-session.ts'
+import { codeText } from '../../texts/code-text.ts'
 import { Sharing } from './Sharing.tsx'
 import { You } from './You.tsx'
 
@@ -13,14 +15,14 @@ export function Account() {
   return (
     <>
       <You />
-      <Panel title="This customer">
+      <Panel title={t`This customer`}>
         <Facts
           facts={{
-            'Billing address': membership?.email,
-            'Your role': membership?.role ?? 'none: you look as an operator',
-            Id: (
+            [t`Billing address`]: membership?.email,
+            [t`Your role`]: (membership && codeText(membership.role)) ?? t`none: you look as an operator`,
+            [t`Id`]: (
               <>
-                <code>{customerId}</code> <CopyButton text={customerId} what="the id of the customer" />
+                <code>{customerId}</code> <CopyButton text={customerId} what={t`the id of the customer`} />
               </>
             ),
           }}

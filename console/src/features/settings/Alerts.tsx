@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, Modal, Select, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -19,10 +20,10 @@ import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import styles from './settings.module.css'
 
 const kinds = {
-  low_balance: 'The balance falls below',
-  daily_spend: 'The daily spend cap is reached',
-  key_limit_reached: 'A key reaches its limit',
-  large_charge: 'One request costs at least',
+  low_balance: t`The balance falls below`,
+  daily_spend: t`The daily spend cap is reached`,
+  key_limit_reached: t`A key reaches its limit`,
+  large_charge: t`One request costs at least`,
 } as const
 type Kind = keyof typeof kinds
 
@@ -35,64 +36,68 @@ export function Alerts() {
   const [shown, setShown] = useState<AlertRule | null>(null)
   const remove = useWrite<string>(id => ({ method: 'DELETE', path: `customers/${customerId}/alerts/${id}` }), {
     areas: ['alerts'],
-    done: 'The alert is deleted.',
+    done: t`The alert is deleted.`,
   })
   const test = useWrite<string>(
     id => ({ method: 'POST', path: `customers/${customerId}/alerts/${id}/test`, body: {} }),
     {
       areas: ['deliveries'],
-      done: 'A test is on its way. See its delivery below the alert.',
+      done: t`A test is on its way. See its delivery below the alert.`,
     },
   )
   return (
     <Panel
-      title="Alerts"
+      title={t`Alerts`}
       aside={
         mayAlerts && (
-          <Button variant="subtle" size="compact-sm" onClick={() => setMaking(true)}>
-            Add an alert
-          </Button>
+          <Button variant="subtle" size="compact-sm" onClick={() => setMaking(true)}>{t`Add an alert`}</Button>
         )
       }
     >
       <Loaded query={alerts} height={120}>
         {({ data }) =>
           data.length === 0 ? (
-            <EmptyState text="No alerts yet. One for a low balance keeps programs from stopping without a warning.">
-              {mayAlerts && <Button onClick={() => setMaking(true)}>Add an alert</Button>}
+            <EmptyState text={t`No alerts yet. One for a low balance keeps programs from stopping without a warning.`}>
+              {mayAlerts && <Button onClick={() => setMaking(true)}>{t`Add an alert`}</Button>}
             </EmptyState>
           ) : (
             <DataTable
-              label="Alerts"
+              label={t`Alerts`}
               rows={data}
               keyOf={({ id }) => id}
               columns={[
                 {
-                  title: 'When',
+                  title: t`When`,
                   place: 'name',
                   cell: ({ kind, threshold_usd }) =>
                     `${kinds[kind]}${threshold_usd === null ? '' : ` ${exactUsd(threshold_usd)} USD`}`,
                 },
                 {
-                  title: 'Where to',
-                  cell: ({ channel, target }) => `${channel === 'email' ? 'E-mail' : 'Webhook'} ${target}`,
+                  title: t`Where to`,
+                  cell: ({ channel, target }) => `${channel === 'email' ? t`E-mail` : t`Webhook`} ${target}`,
                 },
                 {
                   title: '',
                   align: 'right',
                   cell: rule => (
                     <div className={styles.buttons}>
-                      <Button variant="default" size="compact-sm" onClick={() => setShown(rule)}>
-                        Deliveries
-                      </Button>
+                      <Button
+                        variant="default"
+                        size="compact-sm"
+                        onClick={() => setShown(rule)}
+                      >{t`Deliveries`}</Button>
                       {mayAlerts && (
                         <>
-                          <Button variant="default" size="compact-sm" onClick={() => test.mutate(rule.id)}>
-                            Test
-                          </Button>
-                          <Button variant="default" size="compact-sm" onClick={() => remove.mutate(rule.id)}>
-                            Delete
-                          </Button>
+                          <Button
+                            variant="default"
+                            size="compact-sm"
+                            onClick={() => test.mutate(rule.id)}
+                          >{t`Test`}</Button>
+                          <Button
+                            variant="default"
+                            size="compact-sm"
+                            onClick={() => remove.mutate(rule.id)}
+                          >{t`Delete`}</Button>
                         </>
                       )}
                     </div>
@@ -130,36 +135,36 @@ function NewAlert({ onClose }: { onClose: () => void }) {
     }),
     {
       areas: ['alerts'],
-      done: 'The alert is added.',
+      done: t`The alert is added.`,
       onDone: ({ secret: made }) => (made === null ? onClose() : setSecret(made)),
       showsError: true,
     },
   )
   if (secret !== null) {
     return (
-      <Modal opened onClose={onClose} title="The secret of the webhook">
+      <Modal opened onClose={onClose} title={t`The secret of the webhook`}>
         <div className={styles.form}>
-          <p>It signs the messages. This is the only time that it is shown.</p>
-          <CodeBlock code={secret} what="the secret" />
-          <Button onClick={onClose}>I have stored it</Button>
+          <p>{t`It signs the messages. This is the only time that it is shown.`}</p>
+          <CodeBlock code={secret} what={t`the secret`} />
+          <Button onClick={onClose}>{t`I have stored it`}</Button>
         </div>
       </Modal>
     )
   }
   return (
-    <FormDialog title="Add an alert" action="Add" sending={make} onSubmit={() => make.mutate()} onClose={onClose}>
+    <FormDialog title={t`Add an alert`} action={t`Add`} sending={make} onSubmit={() => make.mutate()} onClose={onClose}>
       <Select
-        label="When"
+        label={t`When`}
         data={Object.entries(kinds).map(([value, label]) => ({ value, label }))}
         value={kind}
         onChange={value => setKind((value ?? 'low_balance') as Kind)}
       />
       {hasThreshold && <AmountField label="USD" required value={threshold} onText={setThreshold} />}
       <Select
-        label="Where to"
+        label={t`Where to`}
         data={[
-          { value: 'email', label: 'E-mail to the billing address' },
-          { value: 'webhook', label: 'Webhook' },
+          { value: 'email', label: t`E-mail to the billing address` },
+          { value: 'webhook', label: t`Webhook` },
         ]}
         value={channel}
         onChange={value => setChannel(value ?? 'email')}
@@ -182,26 +187,26 @@ function Deliveries({ rule, onClose }: { rule: AlertRule; onClose: () => void })
   const customerId = useCustomerId()
   const deliveries = useQuery(deliveriesQuery(customerId, rule.id))
   return (
-    <Modal opened onClose={onClose} title="Deliveries" size="lg">
+    <Modal opened onClose={onClose} title={t`Deliveries`} size="lg">
       <Loaded query={deliveries} height={120}>
         {({ data }) =>
           data.length === 0 ? (
-            <p>Nothing was sent yet.</p>
+            <p>{t`Nothing was sent yet.`}</p>
           ) : (
             <DataTable
-              label="Deliveries"
+              label={t`Deliveries`}
               rows={data}
               keyOf={({ alert_id }) => alert_id}
               columns={[
-                { title: 'Time', cell: ({ created_at }) => <When at={created_at} /> },
-                { title: 'What', place: 'name', cell: ({ kind }) => (kind === 'test' ? 'Test' : kinds[kind]) },
+                { title: t`Time`, cell: ({ created_at }) => <When at={created_at} /> },
+                { title: t`What`, place: 'name', cell: ({ kind }) => (kind === 'test' ? t`Test` : kinds[kind]) },
                 {
-                  title: 'Outcome',
+                  title: t`Outcome`,
                   cell: ({ delivered_at, attempts }) => (
                     <State state={delivered_at === null ? 'warn' : 'ok'}>
                       {delivered_at === null
-                        ? (attempts.at(-1)?.error ?? 'waiting')
-                        : (attempts.at(-1)?.outcome ?? 'delivered')}
+                        ? (attempts.at(-1)?.error ?? t`waiting`)
+                        : (attempts.at(-1)?.outcome ?? t`delivered`)}
                     </State>
                   ),
                 },

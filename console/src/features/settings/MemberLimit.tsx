@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, Select } from '@mantine/core'
 import { useState } from 'react'
 import type { MemberShown } from '#api/people.ts'
@@ -21,12 +23,14 @@ export function MemberLimit({ member, onSet }: { member: MemberShown; onSet: () 
           label={windowText[reset]}
           used={spent}
           limit={limit}
-          text={`${roundUsd(spent)} of ${roundUsd(limit)} USD`}
+          text={t`${roundUsd(spent)} of ${roundUsd(limit)} USD`}
         />
       )}
       <Button variant="subtle" size="compact-sm" className={styles.setLimit} onClick={onSet}>
-        {limit === null ? 'Set a limit' : 'Change the limit'}
-        <span className="visually-hidden"> of {email}</span>
+        {limit === null ? t`Set a limit` : t`Change the limit`}
+        <span className="visually-hidden">
+          <Trans> of {email}</Trans>
+        </span>
       </Button>
     </div>
   )
@@ -44,36 +48,33 @@ export function MemberLimitDialog({ member, onClose }: { member: MemberShown; on
       path: `customers/${customerId}/people/${member.id}`,
       body: typed === '' ? { spend_limit_usd: null } : { spend_limit_usd: typed, limit_reset: reset },
     }),
-    { areas: ['people', 'usage'], done: 'The limit is changed.', onDone: onClose, showsError: true },
+    { areas: ['people', 'usage'], done: t`The limit is changed.`, onDone: onClose, showsError: true },
   )
   return (
     <FormDialog
-      title={`Spend limit of ${member.email}`}
-      action="Save"
+      title={t`Spend limit of ${member.email}`}
+      action={t`Save`}
       sending={change}
       onSubmit={() => change.mutate()}
       onClose={onClose}
     >
-      <p>
-        It covers all keys that the person made, the playground included. Requests beyond it are refused, on all nodes
-        within two seconds.
-      </p>
+      <p>{t`It covers all keys that the person made, the playground included. Requests beyond it are refused, on all nodes within two seconds.`}</p>
       <AmountField
-        label="Limit in USD"
-        description="Empty: no limit."
+        label={t`Limit in USD`}
+        description={t`Empty: no limit.`}
         placeholder="none"
         value={limit}
         onText={setLimit}
         data-autofocus
       />
       <Select
-        label="Resets"
+        label={t`Resets`}
         disabled={typed === ''}
         data={[
-          { value: 'daily', label: 'Every day' },
-          { value: 'weekly', label: 'Every Monday' },
-          { value: 'monthly', label: 'Every month' },
-          { value: 'none', label: 'Never' },
+          { value: 'daily', label: t`Every day` },
+          { value: 'weekly', label: t`Every Monday` },
+          { value: 'monthly', label: t`Every month` },
+          { value: 'none', label: t`Never` },
         ]}
         value={reset}
         onChange={value => setReset((value ?? 'monthly') as typeof reset)}

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -32,7 +33,7 @@ export function Passkeys() {
     }),
     {
       areas,
-      done: 'The passkey is added.',
+      done: t`The passkey is added.`,
       onDone: ({ recovery_codes }) => setCodes(recovery_codes),
       showsError: true,
     },
@@ -53,18 +54,20 @@ export function Passkeys() {
   }
   const remove = useWrite<string>(id => ({ method: 'DELETE', path: `factors/passkeys/${id}` }), {
     areas,
-    done: 'The passkey is removed. Delete it on your device too.',
+    done: t`The passkey is removed. Delete it on your device too.`,
     onDone: () => setRemoved(null),
   })
   const hasPasskeys = config?.has_passkeys === true
   return (
     <Panel
-      title="Passkeys"
+      title={t`Passkeys`}
       aside={
         hasPasskeys && (
-          <Button size="compact-sm" loading={start.isPending || add.isPending} onClick={() => start.mutate()}>
-            Add a passkey
-          </Button>
+          <Button
+            size="compact-sm"
+            loading={start.isPending || add.isPending}
+            onClick={() => start.mutate()}
+          >{t`Add a passkey`}</Button>
         )
       }
     >
@@ -74,35 +77,39 @@ export function Passkeys() {
             {codes !== null && <StoredCodes codes={codes} onStored={() => setCodes(null)} />}
             <p className={styles.hint}>
               {hasPasskeys
-                ? 'A passkey signs you in with a finger, a face or a PIN. No other site can ask for it.'
-                : 'Passkeys need a domain name with HTTPS, or this page at http://localhost.'}
+                ? t`A passkey signs you in with a finger, a face or a PIN. No other site can ask for it.`
+                : t`Passkeys need a domain name with HTTPS, or this page at http://localhost.`}
             </p>
             <FormProblem error={problem ?? start.error ?? add.error} />
             {passkeys.length > 0 && (
               <DataTable
-                label="Passkeys"
+                label={t`Passkeys`}
                 rows={passkeys}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: 'Name', place: 'name', cell: ({ name }) => name },
-                  { title: 'Added', isLabelled: true, cell: ({ created_at }) => <When at={created_at} /> },
+                  { title: t`Name`, place: 'name', cell: ({ name }) => name },
+                  { title: t`Added`, isLabelled: true, cell: ({ created_at }) => <When at={created_at} /> },
                   {
-                    title: 'Last used',
+                    title: t`Last used`,
                     isLabelled: true,
                     cell: ({ last_used_at }) =>
-                      last_used_at === null ? 'never' : <When at={last_used_at} form="distance" />,
+                      last_used_at === null ? t`never` : <When at={last_used_at} form="distance" />,
                   },
                   {
                     title: '',
                     align: 'right',
                     cell: passkey => (
                       <span className={styles.buttons}>
-                        <Button variant="default" size="compact-sm" onClick={() => setRenamed(passkey)}>
-                          Rename
-                        </Button>
-                        <Button variant="default" size="compact-sm" onClick={() => setRemoved(passkey)}>
-                          Remove
-                        </Button>
+                        <Button
+                          variant="default"
+                          size="compact-sm"
+                          onClick={() => setRenamed(passkey)}
+                        >{t`Rename`}</Button>
+                        <Button
+                          variant="default"
+                          size="compact-sm"
+                          onClick={() => setRemoved(passkey)}
+                        >{t`Remove`}</Button>
                       </span>
                     ),
                   },
@@ -115,13 +122,13 @@ export function Passkeys() {
       {renamed !== null && <RenameDialog passkey={renamed} onClose={() => setRenamed(null)} />}
       <ConfirmDialog
         isOpen={removed !== null}
-        title={`Remove ${removed?.name ?? ''}?`}
-        action="Remove the passkey"
+        title={t`Remove ${removed?.name ?? ''}?`}
+        action={t`Remove the passkey`}
         isBusy={remove.isPending}
         onConfirm={() => removed !== null && remove.mutate(removed.id)}
         onClose={() => setRemoved(null)}
       >
-        <p>You can no longer sign in with this passkey. Your sessions stay.</p>
+        <p>{t`You can no longer sign in with this passkey. Your sessions stay.`}</p>
       </ConfirmDialog>
     </Panel>
   )
@@ -135,14 +142,14 @@ function RenameDialog({ passkey, onClose }: { passkey: PasskeyShown; onClose: ()
   )
   return (
     <FormDialog
-      title="Rename the passkey"
-      action="Save"
+      title={t`Rename the passkey`}
+      action={t`Save`}
       sending={rename}
       onSubmit={() => rename.mutate()}
       onClose={onClose}
     >
       <TextInput
-        label="Name"
+        label={t`Name`}
         required
         maxLength={200}
         value={name}

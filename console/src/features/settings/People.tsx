@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, Select } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -17,15 +18,15 @@ import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import { MemberLimit, MemberLimitDialog } from './MemberLimit.tsx'
 
 const roles = [
-  { value: 'owner', label: 'Owner: everything' },
-  { value: 'developer', label: 'Developer: usage, keys, alerts' },
-  { value: 'billing', label: 'Billing: usage, credits' },
-  { value: 'viewer', label: 'Viewer: usage' },
+  { value: 'owner', label: t`Owner: everything` },
+  { value: 'developer', label: t`Developer: usage, keys, alerts` },
+  { value: 'billing', label: t`Billing: usage, credits` },
+  { value: 'viewer', label: t`Viewer: usage` },
 ]
 
 const fates = [
-  { value: 'revoke', label: 'They end within two seconds' },
-  { value: 'hand_over', label: 'They go on, as yours' },
+  { value: 'revoke', label: t`They end within two seconds` },
+  { value: 'hand_over', label: t`They go on, as yours` },
 ]
 
 /** The members of the customer, and invitations. */
@@ -34,8 +35,8 @@ export function People() {
   const { mayPeople } = useRights()
   if (!mayPeople) {
     return (
-      <Panel title="People">
-        <EmptyState text="Only owners of this customer see its members." />
+      <Panel title={t`People`}>
+        <EmptyState text={t`Only owners of this customer see its members.`} />
       </Panel>
     )
   }
@@ -59,20 +60,20 @@ function Members() {
   const [limited, setLimited] = useState<MemberShown | null>(null)
   const change = useWrite<{ id: string; role: string }>(
     ({ id, role }) => ({ method: 'PATCH', path: `customers/${customerId}/people/${id}`, body: { role } }),
-    { areas: ['people', 'session'], done: 'The role is changed.' },
+    { areas: ['people', 'session'], done: t`The role is changed.` },
   )
   return (
-    <Panel title="Members">
+    <Panel title={t`Members`}>
       <Loaded query={people} height={120}>
         {({ data }) => (
           <DataTable
-            label="Members"
+            label={t`Members`}
             rows={data}
             keyOf={({ id }) => id}
             columns={[
               personColumn,
               {
-                title: 'Role',
+                title: t`Role`,
                 cell: ({ id, email, role }) => (
                   <RoleSelect
                     email={email}
@@ -83,23 +84,21 @@ function Members() {
                 ),
               },
               {
-                title: 'Spend limit',
+                title: t`Spend limit`,
                 cell: member => <MemberLimit member={member} onSet={() => setLimited(member)} />,
               },
-              { title: 'Joined', isLabelled: true, cell: ({ joined_at }) => <When at={joined_at} /> },
+              { title: t`Joined`, isLabelled: true, cell: ({ joined_at }) => <When at={joined_at} /> },
               {
-                title: 'Last seen',
+                title: t`Last seen`,
                 isLabelled: true,
-                cell: ({ last_seen_at: at }) => (at === null ? 'not signed in' : <When at={at} form="distance" />),
+                cell: ({ last_seen_at: at }) => (at === null ? t`not signed in` : <When at={at} form="distance" />),
               },
               {
                 title: '',
                 align: 'right',
                 cell: member =>
                   !member.is_you && (
-                    <Button variant="default" size="compact-sm" onClick={() => setRemoved(member)}>
-                      Remove
-                    </Button>
+                    <Button variant="default" size="compact-sm" onClick={() => setRemoved(member)}>{t`Remove`}</Button>
                   ),
               },
             ]}
@@ -122,27 +121,27 @@ function RemoveMember({ member, onClose }: { member: MemberShown; onClose: () =>
     {
       areas: ['people', 'keys'],
       done: ({ keys_revoked: ended }) =>
-        `${member.email} is no member any more${ended === 0 ? '' : `, and ${ended} of the person’s keys end`}.`,
+        t`${member.email} is no member any more${ended === 0 ? '' : t`, and ${ended} of the person’s keys end`}.`,
       onDone: onClose,
     },
   )
   return (
     <ConfirmDialog
       isOpen
-      title={`Remove ${member.email}?`}
-      action="Remove"
+      title={t`Remove ${member.email}?`}
+      action={t`Remove`}
       isBusy={remove.isPending}
       onConfirm={() => remove.mutate()}
       onClose={onClose}
     >
-      <p>The person sees nothing of this customer any more.</p>
+      <p>{t`The person sees nothing of this customer any more.`}</p>
       <Loaded query={keys} height={60}>
         {({ data }) =>
           data.length === 0 ? (
-            <p>The person has made no keys.</p>
+            <p>{t`The person has made no keys.`}</p>
           ) : (
             <>
-              <p>The person made these keys:</p>
+              <p>{t`The person made these keys:`}</p>
               <ul>
                 {data.map(({ id, name, hint }) => (
                   <li key={id}>
@@ -151,8 +150,8 @@ function RemoveMember({ member, onClose }: { member: MemberShown; onClose: () =>
                 ))}
               </ul>
               <Select
-                label="What happens to them"
-                description="The person still knows keys that go on. Those that may manage keys always end."
+                label={t`What happens to them`}
+                description={t`The person still knows keys that go on. Those that may manage keys always end.`}
                 data={fates}
                 value={fate}
                 onChange={value => setFate(value ?? fate)}

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Plural, Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
@@ -5,7 +7,7 @@ import type { RecoveryCodes, TotpStart } from '#api/factors.ts'
 import { fromGateway } from '../../api/gateway-link.ts'
 import { factorsQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
-import { plural } from '../../format/number-text.ts'
+
 import { CodeBlock } from '../../parts/CodeBlock.tsx'
 import { CodeField } from '../../parts/CodeField.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
@@ -43,36 +45,43 @@ export function SecondFactor() {
   })
   const remove = useWrite(() => ({ method: 'DELETE', path: 'factors/totp' }), {
     areas: ['factors', 'session'],
-    done: 'The app is removed.',
+    done: t`The app is removed.`,
   })
   return (
-    <Panel title="Authenticator app">
+    <Panel title={t`Authenticator app`}>
       <Loaded query={factors} height={80}>
         {({ has_totp, recovery_codes_left }) => (
           <div className={styles.form}>
             {codes !== null && <StoredCodes codes={codes} onStored={() => setCodes(null)} />}
             {codes === null && has_totp && (
               <>
-                <p>Signing in takes a code of your app. {plural(recovery_codes_left, 'recovery code')} left.</p>
+                <p>
+                  <Trans>
+                    Signing in takes a code of your app.{' '}
+                    <Plural value={recovery_codes_left} one="# recovery code" other="# recovery codes" /> left.
+                  </Trans>
+                </p>
                 <div>
-                  <Button variant="default" loading={renew.isPending} onClick={() => renew.mutate()}>
-                    Make new recovery codes
-                  </Button>
+                  <Button
+                    variant="default"
+                    loading={renew.isPending}
+                    onClick={() => renew.mutate()}
+                  >{t`Make new recovery codes`}</Button>
                 </div>
                 <div>
-                  <Button variant="default" loading={remove.isPending} onClick={() => remove.mutate()}>
-                    Remove the app
-                  </Button>
+                  <Button
+                    variant="default"
+                    loading={remove.isPending}
+                    onClick={() => remove.mutate()}
+                  >{t`Remove the app`}</Button>
                 </div>
               </>
             )}
             {codes === null && !has_totp && started === null && (
               <>
-                <p>With an app, a stolen password is not enough to sign in. Operators need an app or a passkey.</p>
+                <p>{t`With an app, a stolen password is not enough to sign in. Operators need an app or a passkey.`}</p>
                 <div>
-                  <Button loading={start.isPending} onClick={() => start.mutate()}>
-                    Add an app
-                  </Button>
+                  <Button loading={start.isPending} onClick={() => start.mutate()}>{t`Add an app`}</Button>
                 </div>
               </>
             )}
@@ -84,18 +93,16 @@ export function SecondFactor() {
                   add.mutate()
                 }}
               >
-                <p>Scan this with your app. Then type the code that the app shows.</p>
+                <p>{t`Scan this with your app. Then type the code that the app shows.`}</p>
                 <Suspense fallback={<svg width="200" height="200" aria-hidden="true" />}>
-                  <QrCode text={started.uri} label="The secret for a camera" />
+                  <QrCode text={started.uri} label={t`The secret for a camera`} />
                 </Suspense>
-                <p className={styles.hint}>Without a camera, type this secret into the app:</p>
-                <CodeBlock code={started.secret} what="the secret" />
-                <a href={started.uri}>Open in an app on this device</a>
+                <p className={styles.hint}>{t`Without a camera, type this secret into the app:`}</p>
+                <CodeBlock code={started.secret} what={t`the secret`} />
+                <a href={started.uri}>{t`Open in an app on this device`}</a>
                 <CodeField value={code} onChange={setCode} />
                 <FormProblem error={add.error} />
-                <Button type="submit" loading={add.isPending}>
-                  Add the app
-                </Button>
+                <Button type="submit" loading={add.isPending}>{t`Add the app`}</Button>
               </form>
             )}
           </div>

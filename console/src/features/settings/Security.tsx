@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button, PasswordInput } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -31,40 +32,43 @@ function Sessions() {
   const sessions = useQuery(sessionsQuery)
   const end = useWrite<string>(id => ({ method: 'DELETE', path: `sessions/${id}` }), {
     areas: ['sessions'],
-    done: 'The session has ended.',
+    done: t`The session has ended.`,
   })
   const endOthers = useWrite(() => ({ method: 'POST', path: 'sessions/end-others' }), {
     areas: ['sessions'],
-    done: 'All other sessions have ended.',
+    done: t`All other sessions have ended.`,
   })
   const hasOthers = (sessions.data?.data.length ?? 0) > 1
   return (
     <Panel
-      title="Where you are signed in"
+      title={t`Where you are signed in`}
       aside={
         hasOthers && (
-          <Button variant="subtle" size="compact-sm" loading={endOthers.isPending} onClick={() => endOthers.mutate()}>
-            End all others
-          </Button>
+          <Button
+            variant="subtle"
+            size="compact-sm"
+            loading={endOthers.isPending}
+            onClick={() => endOthers.mutate()}
+          >{t`End all others`}</Button>
         )
       }
     >
       <Loaded query={sessions} height={80}>
         {({ data }) => (
           <DataTable
-            label="Sessions"
+            label={t`Sessions`}
             rows={data}
             keyOf={({ id }) => id}
             columns={[
               {
-                title: 'Browser',
+                title: t`Browser`,
                 place: 'name',
-                cell: ({ user_agent, is_current }) => `${browserName(user_agent)}${is_current ? ' (this one)' : ''}`,
+                cell: ({ user_agent, is_current }) => `${browserName(user_agent)}${is_current ? t` (this one)` : ''}`,
               },
-              { title: 'Address', cell: ({ address }) => address },
-              { title: 'Signed in', isLabelled: true, cell: ({ created_at }) => <When at={created_at} /> },
+              { title: t`Address`, cell: ({ address }) => address },
+              { title: t`Signed in`, isLabelled: true, cell: ({ created_at }) => <When at={created_at} /> },
               {
-                title: 'Last used',
+                title: t`Last used`,
                 isLabelled: true,
                 cell: ({ last_seen_at }) => <When at={last_seen_at} form="distance" />,
               },
@@ -73,9 +77,7 @@ function Sessions() {
                 align: 'right',
                 cell: ({ id, is_current }) =>
                   !is_current && (
-                    <Button variant="default" size="compact-sm" onClick={() => end.mutate(id)}>
-                      End
-                    </Button>
+                    <Button variant="default" size="compact-sm" onClick={() => end.mutate(id)}>{t`End`}</Button>
                   ),
               },
             ]}
@@ -99,7 +101,7 @@ function Password() {
     }),
     {
       areas: ['sessions', 'factors'],
-      done: 'The password is changed. All other sessions have ended.',
+      done: t`The password is changed. All other sessions have ended.`,
       onDone() {
         setCurrent('')
         setNext('')
@@ -109,7 +111,7 @@ function Password() {
     },
   )
   return (
-    <Panel title="Password">
+    <Panel title={t`Password`}>
       <form
         className={styles.form}
         onSubmit={event => {
@@ -119,18 +121,18 @@ function Password() {
       >
         {hasPassword ? (
           <PasswordInput
-            label="Current password"
+            label={t`Current password`}
             autoComplete="current-password"
             required
             value={current}
             onChange={event => setCurrent(event.currentTarget.value)}
           />
         ) : (
-          <p className={styles.hint}>You have no password yet.</p>
+          <p className={styles.hint}>{t`You have no password yet.`}</p>
         )}
         <PasswordInput
-          label="New password"
-          description="At least 12 characters, such as four words."
+          label={t`New password`}
+          description={t`At least 12 characters, such as four words.`}
           autoComplete="new-password"
           required
           value={next}
@@ -139,7 +141,7 @@ function Password() {
         <FormProblem error={change.error} />
         <div>
           <Button type="submit" loading={change.isPending}>
-            {hasPassword ? 'Change the password' : 'Set a password'}
+            {hasPassword ? t`Change the password` : t`Set a password`}
           </Button>
         </div>
       </form>

@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -27,26 +29,26 @@ export function Services() {
   )
   const unlink = useWrite<string>(id => ({ method: 'DELETE', path: `identities/${id}` }), {
     areas: ['factors'],
-    done: 'The service is unlinked.',
+    done: t`The service is unlinked.`,
     onDone: () => setUnlinked(null),
   })
   if (providers.length === 0) return null
   const nameOf = (id: string) => providers.find(each => each.id === id)?.name ?? id
   return (
-    <Panel title="Other services">
+    <Panel title={t`Other services`}>
       <Loaded query={factors} height={80}>
         {({ identities }) => (
           <div className={styles.block}>
             {identities.length > 0 && (
               <DataTable
-                label="Linked services"
+                label={t`Linked services`}
                 rows={identities}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: 'Service', place: 'name', cell: ({ provider }) => nameOf(provider) },
-                  { title: 'Account there', cell: ({ email }) => email ?? 'no address' },
+                  { title: t`Service`, place: 'name', cell: ({ provider }) => nameOf(provider) },
+                  { title: t`Account there`, cell: ({ email }) => email ?? t`no address` },
                   {
-                    title: 'Last used',
+                    title: t`Last used`,
                     isLabelled: true,
                     cell: ({ last_used_at }) => <When at={last_used_at} form="distance" />,
                   },
@@ -58,9 +60,7 @@ export function Services() {
                         variant="default"
                         size="compact-sm"
                         onClick={() => setUnlinked({ id, name: nameOf(provider) })}
-                      >
-                        Unlink
-                      </Button>
+                      >{t`Unlink`}</Button>
                     ),
                   },
                 ]}
@@ -76,7 +76,7 @@ export function Services() {
                     loading={link.isPending && link.variables === id}
                     onClick={() => link.mutate(id)}
                   >
-                    Link {name}
+                    <Trans>Link {name}</Trans>
                   </Button>
                 ))}
             </div>
@@ -85,13 +85,13 @@ export function Services() {
       </Loaded>
       <ConfirmDialog
         isOpen={unlinked !== null}
-        title={`Unlink ${unlinked?.name ?? ''}?`}
-        action="Unlink"
+        title={t`Unlink ${unlinked?.name ?? ''}?`}
+        action={t`Unlink`}
         isBusy={unlink.isPending}
         onConfirm={() => unlinked !== null && unlink.mutate(unlinked.id)}
         onClose={() => setUnlinked(null)}
       >
-        <p>You can no longer sign in with it. Your sessions stay.</p>
+        <p>{t`You can no longer sign in with it. Your sessions stay.`}</p>
       </ConfirmDialog>
     </Panel>
   )

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { SegmentedControl } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { lazy, Suspense } from 'react'
@@ -5,17 +6,17 @@ import { fromGateway } from '../../api/gateway-link.ts'
 import { Page } from '../../parts/Page.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import { Account } from './Account.tsx'
-import { People } from './People.tsx'
 
 // These take the most code of the settings, and are opened rarely.
+const People = lazy(fromGateway(async () => ({ default: (await import('./People.tsx')).People })))
 const Alerts = lazy(fromGateway(async () => ({ default: (await import('./Alerts.tsx')).Alerts })))
 const Security = lazy(fromGateway(async () => ({ default: (await import('./Security.tsx')).Security })))
 
 const tabs = {
-  account: { label: 'Account', Tab: Account },
-  people: { label: 'People', Tab: People },
-  alerts: { label: 'Alerts', Tab: Alerts },
-  security: { label: 'Security', Tab: Security },
+  account: { label: t`Account`, Tab: Account },
+  people: { label: t`People`, Tab: People },
+  alerts: { label: t`Alerts`, Tab: Alerts },
+  security: { label: t`Security`, Tab: Security },
 } as const
 
 /** The person, the alerts of the customer, and the sessions. */
@@ -26,10 +27,10 @@ export function Settings() {
   const shown = (Object.keys(tabs) as (keyof typeof tabs)[]).find(name => name === tab) ?? 'account'
   const { Tab } = tabs[shown]
   return (
-    <Page title="Settings">
+    <Page title={t`Settings`}>
       <div>
         <SegmentedControl
-          aria-label="Part of the settings"
+          aria-label={t`Part of the settings`}
           data={Object.entries(tabs).map(([value, { label }]) => ({ value, label }))}
           value={shown}
           onChange={value =>

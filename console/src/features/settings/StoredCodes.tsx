@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { CodeBlock } from '../../parts/CodeBlock.tsx'
 
@@ -5,10 +6,10 @@ import { CodeBlock } from '../../parts/CodeBlock.tsx'
 export function StoredCodes({ codes, onStored }: { codes: readonly string[]; onStored: () => void }) {
   return (
     <>
-      <p>Store these recovery codes. Each works once if you lose your phone. They are not shown again.</p>
-      <CodeBlock code={codes.join('\n')} what="the recovery codes" />
+      <p>{t`Store these recovery codes. Each works once if you lose your phone. They are not shown again.`}</p>
+      <CodeBlock code={codes.join('\n')} what={t`the recovery codes`} />
       <div>
-        <Button onClick={onStored}>I have stored them</Button>
+        <Button onClick={onStored}>{t`I have stored them`}</Button>
       </div>
     </>
   )

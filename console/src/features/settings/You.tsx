@@ -1,3 +1,5 @@
+import { t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { Button, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -6,17 +8,22 @@ import { useWrite } from '../../api/use-write.ts'
 import { FormProblem } from '../../parts/FormProblem.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { useSession } from '../../shell/use-session.ts'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './settings.module.css'
 
 /** The name and the e-mail address of the person. */
 export function You() {
   const { person } = useSession()
   return (
-    <Panel title="You">
+    <Panel title={t`You`}>
       <div className={styles.block}>
         <NameForm before={person.name} />
         <EmailForm before={person.email} />
-        {person.role !== null && <p className={styles.hint}>Your role on this installation: {person.role}.</p>}
+        {person.role !== null && (
+          <p className={styles.hint}>
+            <Trans>Your role on this installation: {codeText(person.role)}.</Trans>
+          </p>
+        )}
       </div>
     </Panel>
   )
@@ -26,7 +33,7 @@ function NameForm({ before }: { before: string }) {
   const [name, setName] = useState(before)
   const change = useWrite(() => ({ method: 'PATCH', path: 'person', body: { name: name.trim() } }), {
     areas: ['session', 'people'],
-    done: 'The name is changed.',
+    done: t`The name is changed.`,
     showsError: true,
   })
   return (
@@ -38,15 +45,18 @@ function NameForm({ before }: { before: string }) {
       }}
     >
       <TextInput
-        label="Name"
+        label={t`Name`}
         autoComplete="name"
         maxLength={200}
         value={name}
         onChange={event => setName(event.currentTarget.value)}
       />
-      <Button type="submit" variant="default" loading={change.isPending} disabled={name.trim() === before}>
-        Change the name
-      </Button>
+      <Button
+        type="submit"
+        variant="default"
+        loading={change.isPending}
+        disabled={name.trim() === before}
+      >{t`Change the name`}</Button>
       <FormProblem error={change.error} />
     </form>
   )
@@ -71,8 +81,8 @@ function EmailForm({ before }: { before: string }) {
       }}
     >
       <TextInput
-        label="E-mail address"
-        description={hasMail ? undefined : 'This server sends no mail, so the address cannot be changed here.'}
+        label={t`E-mail address`}
+        description={hasMail ? undefined : t`This server sends no mail, so the address cannot be changed here.`}
         type="email"
         autoComplete="email"
         required
@@ -86,13 +96,13 @@ function EmailForm({ before }: { before: string }) {
           variant="default"
           loading={change.isPending}
           disabled={email.trim().toLowerCase() === before.toLowerCase()}
-        >
-          Change the address
-        </Button>
+        >{t`Change the address`}</Button>
       )}
       {sentTo !== null && (
         <p role="status">
-          A mail to {sentTo} is on its way. Open its link within 24 hours. Until then your address stays as it is.
+          <Trans>
+            A mail to {sentTo} is on its way. Open its link within 24 hours. Until then your address stays as it is.
+          </Trans>
         </p>
       )}
       <FormProblem error={change.error} />

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { Page } from '../../parts/Page.tsx'
 import { useSession } from '../../shell/use-session.ts'
 import { Security } from './Security.tsx'
@@ -8,11 +9,12 @@ import { You } from './You.tsx'
 export function YourAccount() {
   const needsFactor = useSession().needs_second_factor
   return (
-    <Page title="Your account">
+    <Page title={t`Your account`}>
       {needsFactor && (
-        <p className={styles.hint} role="note">
-          Your role on this installation needs a second factor. Add a passkey or an authenticator app.
-        </p>
+        <p
+          className={styles.hint}
+          role="note"
+        >{t`Your role on this installation needs a second factor. Add a passkey or an authenticator app.`}</p>
       )}
       <You />
       <Security />

@@ -1,8 +1,10 @@
+import { plural, t } from '@lingui/core/macro'
+import { Trans } from '@lingui/react/macro'
 import { useQuery } from '@tanstack/react-query'
 import type { StatusReport } from '#api/status.ts'
 import { statusQuery } from '../../api/queries.ts'
 import { historyText } from '../../format/history-text.ts'
-import { plural, shareText } from '../../format/number-text.ts'
+import { shareText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
@@ -14,17 +16,17 @@ import { When } from '../../parts/When.tsx'
 import styles from './status.module.css'
 
 const states = {
-  ok: { state: 'ok', word: 'up' },
-  degraded: { state: 'warn', word: 'partly down' },
-  down: { state: 'danger', word: 'down' },
-  unknown: { state: 'off', word: 'no request lately' },
+  ok: { state: 'ok', word: t`up` },
+  degraded: { state: 'warn', word: t`partly down` },
+  down: { state: 'danger', word: t`down` },
+  unknown: { state: 'off', word: t`no request lately` },
 } as const
 
 const sentences = {
-  ok: 'All models that were used lately are up.',
-  degraded: 'Some servers fail requests.',
-  down: 'No model is up.',
-  unknown: 'No model was used lately.',
+  ok: t`All models that were used lately are up.`,
+  degraded: t`Some servers fail requests.`,
+  down: t`No model is up.`,
+  unknown: t`No model was used lately.`,
 } as const
 
 /** Models, servers with their uptime of 90 days, and incidents. */
@@ -32,7 +34,7 @@ export function Status() {
   const status = useQuery(statusQuery)
   return (
     <main>
-      <Page title="Status">
+      <Page title={t`Status`}>
         <Loaded query={status} height={480}>
           {({ state, models, servers, incidents, as_of }) => (
             <>
@@ -40,60 +42,68 @@ export function Status() {
                 <p className={styles.sum}>
                   <State state={states[state].state}>
                     {state !== 'down' && models.some(model => model.state === 'down')
-                      ? 'At least one model is down.'
+                      ? t`At least one model is down.`
                       : sentences[state]}
                   </State>
                 </p>
                 <p className={styles.hint}>
-                  As of <When at={as_of} />. The page reloads the state every 10 seconds.
+                  <Trans>
+                    As of <When at={as_of} />. The page reloads the state every 10 seconds.
+                  </Trans>
                 </p>
               </Panel>
-              <Panel title="Models">
+              <Panel title={t`Models`}>
                 {models.length === 0 ? (
-                  <EmptyState text="No model is offered now." />
+                  <EmptyState text={t`No model is offered now.`} />
                 ) : (
                   <DataTable
-                    label="Models"
+                    label={t`Models`}
                     rows={models}
                     keyOf={({ id }) => id}
                     columns={[
-                      { title: 'Model', place: 'name', cell: ({ id }) => id },
+                      { title: t`Model`, place: 'name', cell: ({ id }) => id },
                       {
-                        title: 'Servers',
-                        cell: ({ servers: all, healthy }) => `${all - healthy} of ${plural(all, 'server')} down`,
+                        title: t`Servers`,
+                        cell: ({ servers: all, healthy }) =>
+                          t`${all - healthy} of ${plural(all, { one: '# server', other: '# servers' })} down`,
                       },
-                      { title: '90 days', cell: each => historyText(each) },
-                      { title: 'State', align: 'right', place: 'figure', cell: each => <StateOf state={each.state} /> },
+                      { title: t`90 days`, cell: each => historyText(each) },
+                      {
+                        title: t`State`,
+                        align: 'right',
+                        place: 'figure',
+                        cell: each => <StateOf state={each.state} />,
+                      },
                     ]}
                   />
                 )}
               </Panel>
-              <Panel title="Servers">
-                {servers.length === 0 && <EmptyState text="No server has been used yet." />}
+              <Panel title={t`Servers`}>
+                {servers.length === 0 && <EmptyState text={t`No server has been used yet.`} />}
                 {servers.map(server => (
                   <Server key={server.name} server={server} />
                 ))}
               </Panel>
-              <Panel title="Incidents">
+              <Panel title={t`Incidents`}>
                 {incidents.length === 0 ? (
-                  <EmptyState text="No incident in the last 90 days." />
+                  <EmptyState text={t`No incident in the last 90 days.`} />
                 ) : (
                   <DataTable
-                    label="Incidents"
+                    label={t`Incidents`}
                     rows={incidents}
                     keyOf={({ server, began_at }) => `${server} ${began_at}`}
                     columns={[
-                      { title: 'Server', place: 'name', cell: ({ server }) => server },
-                      { title: 'Models', cell: ({ models: ids }) => ids.join(', ') },
+                      { title: t`Server`, place: 'name', cell: ({ server }) => serverName(server) },
+                      { title: t`Models`, cell: ({ models: ids }) => ids.join(', ') },
                       {
-                        title: 'What',
+                        title: t`What`,
                         cell: ({ kind }) => incidentTexts[kind],
                       },
-                      { title: 'Began', isLabelled: true, cell: ({ began_at }) => <When at={began_at} /> },
+                      { title: t`Began`, isLabelled: true, cell: ({ began_at }) => <When at={began_at} /> },
                       {
-                        title: 'Ended',
+                        title: t`Ended`,
                         isLabelled: true,
-                        cell: ({ ended_at }) => (ended_at === null ? 'goes on' : <When at={ended_at} />),
+                        cell: ({ ended_at }) => (ended_at === null ? t`goes on` : <When at={ended_at} />),
                       },
                     ]}
                   />
@@ -108,16 +118,27 @@ export function Status() {
 }
 
 const incidentTexts = {
-  ejected: 'failed, and got no requests',
-  credential_rejected: 'refused the key of the operator',
-  failing: 'failed most requests',
+  ejected: t`failed, and got no requests`,
+  credential_rejected: t`refused the key of the operator`,
+  failing: t`failed most requests`,
 } as const
 
 function StateOf({ state }: { state: keyof typeof states }) {
   return <State state={states[state].state}>{states[state].word}</State>
 }
 
-function Server({ server: { name, provider, days, state, ...history } }: { server: StatusReport['servers'][number] }) {
+/** The gateway numbers the servers whose names the operator does not show. */
+function serverName(name: string): string {
+  const number = /^Server (\d+)$/.exec(name)?.[1]
+  return number === undefined ? name : t`Server ${number}`
+}
+
+function Server({
+  server: { name: given, provider, days, state, ...history },
+}: {
+  server: StatusReport['servers'][number]
+}) {
+  const name = serverName(given)
   return (
     <section className={styles.server} aria-label={name}>
       <div className={styles.head}>
@@ -137,8 +158,8 @@ function Server({ server: { name, provider, days, state, ...history } }: { serve
 }
 
 function dayText({ day, uptime, outages }: StatusReport['servers'][number]['days'][number]): string {
-  if (uptime === null) return `${day}: no request`
-  return `${day}: ${shareText(uptime)} answered${outages === 0 ? '' : `, ${plural(outages, 'outage')}`}`
+  if (uptime === null) return t`${day}: no request`
+  return t`${day}: ${shareText(uptime)} answered${outages === 0 ? '' : `, ${plural(outages, { one: '# outage', other: '# outages' })}`}`
 }
 
 function colorOf(uptime: number | null): string {

@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { SegmentedControl, Select } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
@@ -20,12 +21,19 @@ import styles from './usage.module.css'
 import { readUsageSearch, type Split, type UsageSearch } from './usage-search.ts'
 
 const spans = [
-  { value: '1', label: 'Today' },
-  { value: '7', label: '7 days' },
-  { value: '30', label: '30 days' },
-  { value: '90', label: '90 days' },
-  { value: '365', label: 'Year' },
+  { value: '1', label: t`Today` },
+  { value: '7', label: t`7 days` },
+  { value: '30', label: t`30 days` },
+  { value: '90', label: t`90 days` },
+  { value: '365', label: t`Year` },
 ]
+
+const intervalNames: Readonly<Record<Interval, string>> = {
+  hour: t`Per hour`,
+  day: t`Per day`,
+  week: t`Per week`,
+  month: t`Per month`,
+}
 
 /** Spend, tokens and requests over time and by model and key. */
 export function Usage() {
@@ -49,20 +57,20 @@ export function Usage() {
   const breakdown = useQuery(breakdownQuery(customerId, days))
   return (
     <Page
-      title="Usage"
+      title={t`Usage`}
       actions={
         <CsvExport
           // Another period is another file.
           key={days}
           path={`customers/${customerId}/usage/export?days=${days}`}
           rows={breakdown.data?.by_model.reduce((sum, { requests }) => sum + requests, 0)}
-          what="all requests of this period"
+          what={t`all requests of this period`}
         />
       }
     >
       <div className={styles.choices}>
         <SegmentedControl
-          aria-label="Period"
+          aria-label={t`Period`}
           data={spans}
           value={String(days)}
           onChange={value => {
@@ -71,26 +79,26 @@ export function Usage() {
           }}
         />
         <SegmentedControl
-          aria-label="Figure"
+          aria-label={t`Figure`}
           data={[
-            { value: 'cost', label: 'Cost' },
-            { value: 'tokens', label: 'Tokens' },
-            { value: 'requests', label: 'Requests' },
+            { value: 'cost', label: t`Cost` },
+            { value: 'tokens', label: t`Tokens` },
+            { value: 'requests', label: t`Requests` },
           ]}
           value={show}
           onChange={value => set({ show: value as 'cost' })}
         />
         <Select
-          aria-label="Split by"
+          aria-label={t`Split by`}
           className={styles.choice}
           data={[
-            { value: 'provider', label: 'By server' },
-            { value: 'model', label: 'By model' },
+            { value: 'provider', label: t`By server` },
+            { value: 'model', label: t`By model` },
             ...(seesKeys
               ? [
-                  { value: 'key', label: 'By key' },
-                  { value: 'member', label: 'By member' },
-                  { value: 'label', label: 'By label' },
+                  { value: 'key', label: t`By key` },
+                  { value: 'member', label: t`By member` },
+                  { value: 'label', label: t`By label` },
                 ]
               : []),
           ]}
@@ -98,9 +106,9 @@ export function Usage() {
           onChange={value => set({ split: value as Split })}
         />
         <Select
-          aria-label="Interval"
+          aria-label={t`Interval`}
           className={styles.choice}
-          data={fitting.map(value => ({ value, label: `Per ${value}` }))}
+          data={fitting.map(value => ({ value, label: intervalNames[value] }))}
           value={interval}
           onChange={value => set({ interval: value as 'day' })}
         />
@@ -110,17 +118,17 @@ export function Usage() {
         {({ by_model }) => {
           const most = Math.max(...by_model.map(({ total_cost_usd }) => total_cost_usd), 0)
           return (
-            <Panel title="By model">
+            <Panel title={t`By model`}>
               {by_model.length === 0 ? (
-                <EmptyState text="No requests in this period." />
+                <EmptyState text={t`No requests in this period.`} />
               ) : (
                 <DataTable
-                  label="Usage by model"
+                  label={t`Usage by model`}
                   rows={by_model}
                   keyOf={({ model_id, provider }) => `${model_id} ${provider}`}
                   columns={[
                     {
-                      title: 'Model',
+                      title: t`Model`,
                       place: 'name',
                       cell: ({ model_id, provider }) => (
                         <Link
@@ -132,32 +140,32 @@ export function Usage() {
                         </Link>
                       ),
                     },
-                    { title: 'Server', cell: ({ provider }) => <Provider kind={provider} /> },
+                    { title: t`Server`, cell: ({ provider }) => <Provider kind={provider} /> },
                     {
-                      title: 'Share',
+                      title: t`Share`,
                       place: 'hidden',
                       cell: ({ total_cost_usd }) => <ShareBar share={most === 0 ? 0 : total_cost_usd / most} />,
                     },
                     {
-                      title: 'Requests',
+                      title: t`Requests`,
                       align: 'right',
                       isLabelled: true,
                       cell: ({ requests }) => countText(requests),
                     },
                     {
-                      title: 'Input',
+                      title: t`Input`,
                       align: 'right',
                       isLabelled: true,
                       cell: ({ input_tokens }) => compactCount(input_tokens),
                     },
                     {
-                      title: 'Cached',
+                      title: t`Cached`,
                       align: 'right',
                       isLabelled: true,
                       cell: ({ cached_tokens }) => compactCount(cached_tokens),
                     },
                     {
-                      title: 'Output',
+                      title: t`Output`,
                       align: 'right',
                       isLabelled: true,
                       cell: ({ output_tokens }) => compactCount(output_tokens),
@@ -193,32 +201,34 @@ function intervalsOf(days: number): readonly Interval[] {
 }
 
 const groups = {
-  key: { title: 'Key', hint: 'No requests in this period.' },
-  member: { title: 'Member', hint: 'No requests in this period.' },
+  key: { title: t`Key`, panel: t`By key`, table: t`Usage by key`, hint: t`No requests in this period.` },
+  member: { title: t`Member`, panel: t`By member`, table: t`Usage by member`, hint: t`No requests in this period.` },
   label: {
-    title: 'Label',
-    hint: 'Send the header x-switchyard-label with your requests, or give a key a label: then the spend of each is here.',
+    title: t`Label`,
+    panel: t`By label`,
+    table: t`Usage by label`,
+    hint: t`Send the header x-switchyard-label with your requests, or give a key a label: then the spend of each is here.`,
   },
 } as const
 
 /** The spend by key, member or label. */
 function Shares({ customerId, days, by }: { customerId: string; days: number; by: keyof typeof groups }) {
-  const { title, hint } = groups[by]
+  const { title, panel, table, hint } = groups[by]
   const shares = useQuery(sharesQuery(customerId, `${by}s`, { days, interval: 'day' }))
   return (
-    <Panel title={`By ${by}`}>
+    <Panel title={panel}>
       <Loaded query={shares} height={120}>
         {({ data, other, totals }) =>
           data.every(({ id }) => id === '(none)') ? (
             <EmptyState text={hint} />
           ) : (
             <DataTable
-              label={`Usage by ${by}`}
+              label={table}
               rows={[
                 ...data,
                 ...(other === null
                   ? []
-                  : [{ ...other, id: 'other', name: `${other.count} others`, is_revoked: false }]),
+                  : [{ ...other, id: 'other', name: t`${other.count} others`, is_revoked: false }]),
               ]}
               keyOf={({ id }) => id}
               columns={[
@@ -237,16 +247,16 @@ function Shares({ customerId, days, by }: { customerId: string; days: number; by
                         <Link to="/c/$customerId/activity" params={{ customerId }} search={{ key: id }}>
                           {name ?? id}
                         </Link>
-                        {is_revoked && <span className={styles.hint}> deleted</span>}
+                        {is_revoked && <span className={styles.hint}>{t` deleted`}</span>}
                       </>
                     ),
                 },
                 {
-                  title: 'Share',
+                  title: t`Share`,
                   place: 'hidden',
                   cell: ({ cost_usd }) => <ShareBar share={totals.cost_usd === 0 ? 0 : cost_usd / totals.cost_usd} />,
                 },
-                { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+                { title: t`Requests`, align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
                 { title: 'USD', align: 'right', place: 'figure', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
               ]}
             />

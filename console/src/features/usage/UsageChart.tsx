@@ -1,3 +1,4 @@
+import { plural, t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
@@ -5,8 +6,8 @@ import { useState } from 'react'
 import type { Interval, TokenUsageReport } from '#api/reports.ts'
 import { sharesQuery, tokensQuery } from '../../api/queries.ts'
 import { StackedBars } from '../../charts/StackedBars.tsx'
-import { compactCount, countText, plural } from '../../format/number-text.ts'
-import { utcDayText } from '../../format/time-text.ts'
+import { compactCount, countText } from '../../format/number-text.ts'
+import { utcDayText, utcMonthText } from '../../format/time-text.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
@@ -24,10 +25,18 @@ const figureOf = {
   tokens: {
     of: (each: Point) => (each.input_tokens ?? 0) + (each.output_tokens ?? 0),
     text: compactCount,
-    title: 'tokens',
+    title: t`tokens`,
   },
-  requests: { of: ({ requests }: Point) => requests, text: compactCount, title: 'requests' },
+  requests: { of: ({ requests }: Point) => requests, text: compactCount, title: t`requests` },
 } as const
+
+/** The name of the chart. */
+const perInterval: Readonly<Record<Interval, (title: string) => string>> = {
+  hour: title => t`${title} per hour`,
+  day: title => t`${title} per day`,
+  week: title => t`${title} per week`,
+  month: title => t`${title} per month`,
+}
 
 /**
  * Spend, tokens or requests over time. A bar opens the requests of its span. There are no sums by server, model or key
@@ -82,35 +91,35 @@ function Chart({
   const navigate = useNavigate()
   const { of, text, title } = figureOf[show]
   const { totals, timeseries, interval } = report
-  const refunded = totals.refunded_usd > 0 ? `, ${roundUsd(totals.refunded_usd)} USD refunded` : ''
+  const refunded = totals.refunded_usd > 0 ? t`, ${roundUsd(totals.refunded_usd)} USD refunded` : ''
   const shown = series.filter(({ points }) => points.length === timeseries.length)
   return (
     <Panel
-      title={`${roundUsd(totals.cost_usd)} USD${refunded} · ${plural(totals.requests, 'request')} · ${compactCount(totals.total_tokens)} tokens`}
+      title={t`${roundUsd(totals.cost_usd)} USD${refunded} · ${plural(totals.requests, { one: '# request', other: '# requests' })} · ${compactCount(totals.total_tokens)} tokens`}
       aside={
         <Button variant="subtle" size="compact-sm" onClick={() => setTable(!isTable)}>
-          {isTable ? 'Show the chart' : 'Show as a table'}
+          {isTable ? t`Show the chart` : t`Show as a table`}
         </Button>
       }
     >
-      {totals.requests === 0 && <p className={styles.hint}>Your first request appears here within seconds.</p>}
+      {totals.requests === 0 && <p className={styles.hint}>{t`Your first request appears here within seconds.`}</p>}
       {isTable ? (
         <div className={styles.scroll}>
           <DataTable
-            label={`${title} per ${interval}`}
+            label={perInterval[interval](title)}
             rows={[...timeseries].reverse()}
             keyOf={({ period }) => period}
             columns={[
-              { title: 'From (UTC)', place: 'name', cell: ({ period }) => periodText(period, interval) },
-              { title: 'Requests', align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
-              { title: 'Tokens', align: 'right', isLabelled: true, cell: each => countText(each.total_tokens) },
+              { title: t`From (UTC)`, place: 'name', cell: ({ period }) => periodText(period, interval) },
+              { title: t`Requests`, align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+              { title: t`Tokens`, align: 'right', isLabelled: true, cell: each => countText(each.total_tokens) },
               { title: 'USD', align: 'right', place: 'figure', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
             ]}
           />
         </div>
       ) : (
         <StackedBars
-          label={`${title} per ${interval}`}
+          label={perInterval[interval](title)}
           series={shown}
           bars={timeseries.map(({ period }, index) => ({
             label: periodText(period, interval),
@@ -128,7 +137,7 @@ function Chart({
           }}
         />
       )}
-      <p className={styles.hint}>Days begin at 00:00 UTC. A bar opens its requests.</p>
+      <p className={styles.hint}>{t`Days begin at 00:00 UTC. A bar opens its requests.`}</p>
     </Panel>
   )
 }
@@ -140,7 +149,7 @@ function instant(period: string): string {
 function periodText(period: string, interval: Interval): string {
   if (interval === 'hour') return `${utcDayText(period)} ${period.slice(11, 16)}`
   if (interval === 'month') {
-    return new Date(period).toLocaleDateString('en-GB', { month: 'short', year: 'numeric', timeZone: 'UTC' })
+    return utcMonthText(period)
   }
   return utcDayText(period)
 }

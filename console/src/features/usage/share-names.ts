@@ -1,6 +1,8 @@
+import { t } from '@lingui/core/macro'
+
 /** The names of what has no member, no label, or a label beyond the first 200 of a day. */
 export const shareNames: Readonly<Record<string, string>> = {
-  none: 'keys that no person made',
-  '(none)': 'without a label',
-  '(others)': 'further labels',
+  none: t`keys that no person made`,
+  '(none)': t`without a label`,
+  '(others)': t`further labels`,
 }

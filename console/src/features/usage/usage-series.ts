@@ -1,3 +1,4 @@
+import { t } from '@lingui/core/macro'
 import { sumUsd } from '../../format/usd-text.ts'
 import { shareNames } from './share-names.ts'
 
@@ -30,10 +31,10 @@ export interface UsageSeries {
 }
 
 const servers: Readonly<Record<string, { name: string; color: string }>> = {
-  local: { name: 'local', color: 'var(--local)' },
-  hoster: { name: 'hoster', color: 'var(--hoster)' },
-  cloud: { name: 'cloud', color: 'var(--cloud)' },
-  none: { name: 'no server', color: 'var(--control)' },
+  local: { name: t`local`, color: 'var(--local)' },
+  hoster: { name: t`hoster`, color: 'var(--hoster)' },
+  cloud: { name: t`cloud`, color: 'var(--cloud)' },
+  none: { name: t`no server`, color: 'var(--control)' },
 }
 
 /** Returns the series of a chart: the most expensive ones, and the sum of the others as "Other". */
@@ -50,7 +51,7 @@ export function usageSeries({ by, data, other }: Shares): UsageSeries[] {
     ...(other === null ? [] : [other.timeseries]),
   ]
   if (rest.length === 0) return series
-  return [...series, { name: 'Other', color: 'var(--hairline)', points: addUp(rest) }]
+  return [...series, { name: t`Other`, color: 'var(--hairline)', points: addUp(rest) }]
 }
 
 /** Returns the sums by bucket. All series have the same buckets. */

@@ -1,0 +1,103 @@
+import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { readFile, readSources, translatedLanguages, translationsOf, withTexts } from '../../console/catalogs.ts'
+import { i18n } from '../../console/src/texts/i18n.ts'
+import { actions } from '../../console/texts-of-codes.ts'
+import { compiled } from '../../console/texts-plugin.ts'
+import { unmarkedTexts } from './unmarked-texts.ts'
+
+const REPAIR = 'Run `npm run texts`, then write the translations that it has left empty.'
+
+test('each file of texts has exactly the texts of the sources, all translated', async () => {
+  const texts = await readSources()
+  expect(texts.length).toBeGreaterThan(1_000)
+  const languages = translatedLanguages()
+  expect(languages).toContain('zh-Hans')
+  for (const language of languages) {
+    const content = readFile(language)
+    const translations = translationsOf(language, content)
+    const missing = texts.filter(({ id }) => translations[id] === undefined).map(({ message }) => message)
+    expect(missing, `texts that ${language}.po lacks. ${REPAIR}`).toEqual([])
+    const used = new Set(texts.map(({ id }) => id))
+    const unused = Object.keys(translations).filter(id => !used.has(id))
+    expect(unused, `texts of ${language}.po that no source uses. ${REPAIR}`).toEqual([])
+    const empty = texts.filter(({ id }) => translations[id]?.translation === '').map(({ message }) => message)
+    expect(empty, `texts of ${language}.po without a translation. ${REPAIR}`).toEqual([])
+    expect(await withTexts(language, content, texts), `${language}.po is not as \`npm run texts\` writes it.`).toBe(
+      content,
+    )
+  }
+})
+
+test('a translation has the placeholders and elements of its text', async () => {
+  const texts = await readSources()
+  for (const language of translatedLanguages()) {
+    const translations = translationsOf(language, readFile(language))
+    const wrong = texts.filter(
+      ({ id, message }) => String(parts(message)) !== String(parts(translations[id]?.translation ?? '')),
+    )
+    expect(
+      wrong.map(({ message }) => message),
+      `placeholders or tags differ in ${language}.po`,
+    ).toEqual([])
+  }
+})
+
+test('the console has no text that cannot be translated', () => {
+  const root = fileURLToPath(new URL('../../console/src/', import.meta.url))
+  const found = globSync('**/*.{ts,tsx}', { cwd: root })
+    .sort()
+    .flatMap(file => unmarkedTexts(file, readFileSync(`${root}${file}`, 'utf8')))
+  expect(found, 'Mark these with `t` or `<Trans>`; see CONTRIBUTING.md.').toEqual([])
+})
+
+test('texts outside of the macros are found', () => {
+  const source = [
+    'const a = <p>Some text</p>',
+    "const b = <Panel title='A title'>{isOn ? 'on now' : t`off`}</Panel>",
+    "const c = { label: 'Word', kind: 'word', done: `It is gone.` }",
+    'const d = <Trans>Some <b>marked</b> text, {count} USD</Trans>',
+    "const e = [t`Marked`, plural(count, { one: '# text', other: '# texts' }), '40 kB', <>{count} USD</>]",
+  ].join('\n')
+  expect(unmarkedTexts('a.tsx', source)).toEqual([
+    'a.tsx:1: Some text',
+    'a.tsx:2: A title',
+    'a.tsx:2: on now',
+    'a.tsx:3: Word',
+    'a.tsx:3: It is gone.',
+  ])
+})
+
+test('a message is put together from its values', () => {
+  const say = (text: string, values: Record<string, unknown>) => i18n._({ id: '', message: compiled(text), values })
+  const text = '{n, plural, =0 {no day} one {# day of {name}} other {# days of {name}}} # {0}'
+  expect(say(text, { n: 1, name: 'Ada', 0: '<b>' })).toBe('1 day of Ada # <b>')
+  expect(say(text, { n: 1200, name: '{n}', 0: null })).toBe('1,200 days of {n} # ')
+  expect(say(text, { n: 0 })).toBe('no day # ')
+  expect(() => compiled('{n, number}')).toThrow('knows no number')
+})
+
+test('each action of the audit log has words', () => {
+  const source = readFileSync(new URL('../../src/base/db/audit-log.ts', import.meta.url), 'utf8')
+  const union = /export type AuditAction =\n((?: {2}\| '[\w.]+'\n)+)/.exec(source)![1]!
+  const found = [...union.matchAll(/'([\w.]+)'/g)].map(([, action]) => action!)
+  expect(actions.toSorted()).toEqual(found.sort())
+})
+
+/** Returns the names of placeholders and the tags of a message, sorted. */
+function parts(message: string): string[] {
+  const names = new Set<string>()
+  const visit = (tokens: unknown): void => {
+    if (!Array.isArray(tokens)) return
+    for (const token of tokens) {
+      if (!Array.isArray(token)) continue
+      const [name, , cases] = token as [string, string?, Record<string, unknown>?]
+      names.add(`{${name}}`)
+      for (const each of Object.values(cases ?? {})) visit(each)
+    }
+  }
+  visit(compiled(message))
+  const tags = [...message.matchAll(/<\/?\d+\/?>/g)].map(([tag]) => tag)
+  return [...names, ...tags].sort()
+}
