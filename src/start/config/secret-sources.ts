@@ -17,19 +17,20 @@ export function withSecretSources(env: Environment, names: Iterable<string>, pro
   for (const name of names) {
     // A plain value counts: its environment may have a file of that name for another program.
     if (env[name]) continue
-    const [given, ...more] = [`${name}_FILE`, `${name}_COMMAND`].filter(each => env[each])
-    if (given === undefined) continue
-    const problem = (message: string) => problems.push({ where: 'environment', line: null, key: given, message })
-    if (more.length > 0) problem(`is set, and so is ${more.join(' and ')}; set one of them`)
-    else if (given.endsWith('_FILE')) found[name] = readSecretFile(env[given]!, problem)
-    else found[name] = runSecretCommand(env[given]!, problem)
+    const [byFile, byCommand] = [`${name}_FILE`, `${name}_COMMAND`]
+    const [path, line] = [env[byFile] ?? '', env[byCommand] ?? '']
+    const problemOf = (key: string) => (message: string) =>
+      problems.push({ where: 'environment', line: null, key, message })
+    if (path !== '' && line !== '') problemOf(byFile)(`is set, and so is ${byCommand}; set one of them`)
+    else if (path !== '') found[name] = readSecretFile(path, problemOf(byFile))
+    else if (line !== '') found[name] = runSecretCommand(line, problemOf(byCommand))
   }
   return { ...env, ...found }
 }
 
 /** Returns the names of the variables in the text of a configuration file. */
 export function variablesIn(text: string): string[] {
-  return [...text.matchAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)/g)].map(([, name]) => name!)
+  return [...text.matchAll(/(?<=\$\{)[A-Za-z_][A-Za-z0-9_]*/g)].map(([name]) => name)
 }
 
 function readSecretFile(path: string, problem: (message: string) => void): string {
