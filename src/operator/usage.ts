@@ -18,15 +18,19 @@ export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<Oper
   // The sums of all customers are the same in platform_day, and a thousand times fewer rows.
   const daysTable = span.customer === null ? 'platform_day' : table
   const isRanked = span.by === 'customer' && span.customer === null && span.model === null && span.provider === null
-  const [days, groups, summedAt] = await Promise.all([
+  // Refunds and audits have no models and providers in the sums.
+  const hasCorrections = span.customer === null && span.model === null && span.provider === null
+  const [days, groups, summedAt, corrections] = await Promise.all([
     sql.query<DayRow>(daysSql[daysTable], values),
     isRanked
       ? sql.query<GroupRow>(TOP_CUSTOMERS, [span.from, span.until, GROUPS_MAX])
       : sql.query<GroupRow>(groupsSql(table, span), [...values, GROUPS_MAX]),
     daysTable === 'platform_day' ? readSummedAt(sql) : null,
+    hasCorrections ? sql.query<Correction>(CORRECTIONS, [span.from, span.until]) : null,
   ])
   // Keys, members and labels have no tokens.
-  const byDay = hasTokens(table) ? days.rows : days.rows.map(row => ({ ...row, ...lacksOf(table) }))
+  const earned = withCorrections(days.rows, corrections?.rows ?? [])
+  const byDay = hasTokens(table) ? earned : earned.map(row => ({ ...row, ...lacksOf(table) }))
   const total = byDay.reduce(
     (sum, row) => ({
       requests: sum.requests + row.requests,
@@ -60,6 +64,23 @@ export async function readOperatorUsage(sql: Sql, span: UsageSpan): Promise<Oper
       charged_usd: usd((first?.allCost ?? 0n) - listed.cost),
     },
   }
+}
+
+/** What a day earned less than its fees, and cost more than its upstreams. */
+interface Correction {
+  readonly day: string
+  readonly fee: Nanos
+  readonly cost: Nanos
+}
+
+/** A refund counts on its own day, which may have no request. */
+function withCorrections(days: readonly DayRow[], corrections: readonly Correction[]): DayRow[] {
+  const byDay = new Map(days.map(row => [row.day, row]))
+  for (const { day, fee, cost } of corrections) {
+    const row = byDay.get(day) ?? { day, ...NO_FIGURES }
+    byDay.set(day, { ...row, fee: add(row.fee, -fee), upstream: add(row.upstream, cost) })
+  }
+  return [...byDay.values()].sort((a, b) => (a.day < b.day ? -1 : 1))
 }
 
 /**
@@ -236,6 +257,17 @@ const daysSql: Readonly<Record<Table, string>> = {
   usage_member_day: daysOf(SOURCES.usage_member_day),
   usage_label_day: daysOf(SOURCES.usage_label_day),
 }
+
+/**
+ * The fees that refunds gave back, and those of audits: the operator pays these with its own money, so their fees earn
+ * nothing, and the shares of their hosters are a cost.
+ */
+const CORRECTIONS = `
+SELECT to_char(d, 'YYYY-MM-DD') AS day, sum(fee)::bigint AS fee, sum(cost)::bigint AS cost FROM (
+  SELECT day AS d, refunded_nanos - refunded_share_nanos AS fee, 0 AS cost FROM platform_money_day WHERE ${SPAN}
+  UNION ALL
+  SELECT day, fee_nanos, hoster_share_nanos FROM usage_day JOIN house_customer USING (customer_id) WHERE ${SPAN}
+) AS corrections GROUP BY d HAVING sum(fee) <> 0 OR sum(cost) <> 0`
 
 const COLUMN = {
   provider: 'provider',

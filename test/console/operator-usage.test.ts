@@ -116,6 +116,45 @@ test('the accounts of audits are no top customers, and stay in the sums', async 
   await pool.query('DELETE FROM house_customer')
 })
 
+test('revenue and margin are without refunds and audits, and what audits paid to hosters is a cost', async () => {
+  const { pool } = app.database
+  await transaction(pool, sql => sumPlatformDays(sql, Date.now()))
+  const before = (await usage('by=customer')).total
+  const { rows } = await pool.query<{ customer: string; request: string; nanos: string }>(
+    `SELECT customer_id AS customer, request_id AS request, cost_nanos::text AS nanos FROM usage_event
+      WHERE customer_id <> ALL (SELECT customer_id FROM house_customer) ORDER BY request_id LIMIT 1`,
+  )
+  const { customer, request, nanos } = rows[0]!
+  await pool.query("SELECT refund_request($1, $2, NULL, 'broken')", [customer, request])
+  await transaction(pool, sql => sumPlatformDays(sql, Date.now()))
+  const refunded = await usage('by=customer')
+  // All of a local answer is a fee.
+  expect(refunded.total.revenue_usd).toBeCloseTo(before.revenue_usd! - Number(nanos) / 1e9, 9)
+  expect(refunded.total.margin_usd).toBeCloseTo(before.margin_usd! - Number(nanos) / 1e9, 9)
+  expect(refunded.total.charged_usd).toBe(before.charged_usd)
+  expect(refunded.days.at(-1)!.revenue_usd).toBe(refunded.total.revenue_usd)
+
+  const { rows: days } = await pool.query<{ cost: number }>(
+    `UPDATE usage_day SET hoster_share_nanos = cost_nanos * 9 / 10, fee_nanos = cost_nanos - cost_nanos * 9 / 10
+      WHERE customer_id = $1 RETURNING cost_nanos::float8 AS cost`,
+    [customers[2]],
+  )
+  const cost = days.reduce((sum, row) => sum + row.cost, 0) / 1e9
+  await pool.query(
+    'INSERT INTO house_customer (customer_id, key_id) SELECT customer_id, key_id FROM api_key WHERE customer_id = $1',
+    [customers[2]],
+  )
+  await transaction(pool, sql => sumPlatformDays(sql, Date.now()))
+  const audited = (await usage('by=customer')).total
+  expect(audited.revenue_usd).toBeCloseTo(refunded.total.revenue_usd! - cost, 9)
+  expect(audited.upstream_cost_usd).toBeCloseTo(refunded.total.upstream_cost_usd! + cost * 0.9, 6)
+  await pool.query('DELETE FROM house_customer')
+  await pool.query('UPDATE usage_day SET hoster_share_nanos = 0, fee_nanos = cost_nanos WHERE customer_id = $1', [
+    customers[2],
+  ])
+  await transaction(pool, sql => sumPlatformDays(sql, Date.now()))
+})
+
 test('sums of models and days have the mean time of the answers', async () => {
   const { rows } = await app.database.pool.query<{ mean: number }>(
     'SELECT avg(latency_ms)::float8 AS mean FROM usage_event WHERE success',

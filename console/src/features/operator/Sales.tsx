@@ -136,21 +136,21 @@ function SalesCharts({ total, buckets }: { total: OperatorUsage['total']; bucket
       <Chart
         title={t`Revenue, USD`}
         figure={roundUsd(total.revenue_usd ?? 0)}
-        hint={t`of ${roundUsd(total.charged_usd)} charged`}
+        hint={t`fees of ${roundUsd(total.charged_usd)} charged, less refunds, with what free credit paid`}
         points={pointsOf(each => each.revenueUsd)}
         text={roundUsd}
       />
       <Chart
         title={t`Margin, USD`}
         figure={roundUsd(total.margin_usd ?? 0)}
-        hint={t`revenue less what servers and clouds cost you`}
+        hint={t`revenue less what servers, clouds and audits cost you`}
         points={pointsOf(each => each.marginUsd)}
         text={roundUsd}
       />
       <Chart
         title={t`Failed requests`}
         figure={total.requests === 0 ? '–' : shareText(failed / total.requests)}
-        hint={t`${countText(failed)} of ${plural(total.requests, { one: '# request', other: '# requests' })}`}
+        hint={t`${countText(failed)} of ${plural(total.requests, { one: '# request', other: '# requests' })}, with those that the client left`}
         points={pointsOf(each => each.failedShare)}
         text={shareText}
       />

@@ -63,12 +63,17 @@ const more = {
   failed: z.int().nullable().describe('Null by key, member, label and server: not counted.'),
   input_tokens: z.int().nullable(),
   output_tokens: z.int().nullable(),
-  revenue_usd: z.number().nullable().describe("Charges less the hosters' shares."),
+  revenue_usd: z
+    .number()
+    .nullable()
+    .describe(
+      "Charges less the hosters' shares. Charges that gifts paid count too. Without a customer, a model and a provider, `total` and `days` are without refunds, on the day of each refund, and without audits.",
+    ),
   upstream_cost_usd: z
     .number()
     .nullable()
     .describe(
-      'What clouds and servers charged for it, as their cost was when each request was settled. Null by key, member and label.',
+      'What clouds and servers charged for it, as their cost was when each request was settled. `total` and `days` have what audits paid to hosters, where their revenue is without audits. Null by key, member and label.',
     ),
   margin_usd: z.number().nullable().describe('Revenue less what clouds and servers charged.'),
   unknown_cost_usd: z
@@ -97,7 +102,7 @@ export const operatorUsage = z
         'When the sums over all customers were written, from which `total` and `days` come. Null if these are exact now.',
       ),
     total: sums,
-    days: z.array(sums.extend({ day: z.string() })).describe('Days with requests, the oldest first.'),
+    days: z.array(sums.extend({ day: z.string() })).describe('Days with requests or refunds, the oldest first.'),
     groups: z
       .array(
         sums.extend({
