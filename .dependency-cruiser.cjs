@@ -20,7 +20,7 @@ const wings = {
   market: 'marketplace trust supply agent',
   money: 'payouts payments accounts ledger usage alerts',
   identity: 'people auth live',
-  wire: 'api dialects upstreams demo-model tokens credentials egress',
+  wire: 'api dialects upstreams demo-model tokens redaction credentials egress',
   base: 'secrets db domain runtime',
 }
 
@@ -31,10 +31,10 @@ const rooms = {
   backup: 'ledger db domain runtime',
   // start
   start:
-    'config jobs http operator chat admit route dispatch relay settle limits marketplace trust supply payouts payments accounts ledger usage alerts people auth live api dialects upstreams demo-model tokens egress secrets db domain runtime',
+    'config jobs http operator chat admit route dispatch relay settle limits marketplace trust supply payouts payments accounts ledger usage alerts people auth live api dialects upstreams demo-model tokens redaction egress secrets db domain runtime',
   config: 'payouts payments credentials domain runtime',
   // jobs
-  jobs: 'operator chat limits marketplace trust supply payouts payments ledger alerts people db domain runtime',
+  jobs: 'operator chat limits marketplace trust supply payouts payments ledger usage alerts people db domain runtime',
   // http
   http: 'operator chat limits marketplace trust supply payouts payments ledger usage alerts people auth live api dialects upstreams domain runtime',
   // operator
@@ -70,6 +70,7 @@ const rooms = {
   upstreams: 'credentials domain runtime',
   'demo-model': 'tokens domain runtime',
   tokens: 'domain runtime',
+  redaction: 'domain runtime',
   credentials: 'egress domain runtime',
   egress: 'runtime',
   // base
@@ -98,7 +99,7 @@ const filesOf = room => {
 }
 const filesOfAll = list => list.map(room => filesOf(room)).join('|')
 
-const entryPoints = '^src/(cli[.]js|start/worker[.]ts|wire/tokens/token-thread[.]ts)$'
+const entryPoints = '^src/(cli[.]js|start/worker[.]ts|wire/tokens/token-thread[.]ts|wire/redaction/redaction-thread[.]ts)$'
 
 /** Allowed everywhere but in pure rooms: does nothing unless a crash test armed it. */
 const failpoint = '^src/base/runtime/failpoint[.]ts$'

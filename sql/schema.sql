@@ -94,6 +94,7 @@ CREATE TABLE api_key (
   former_expires_at timestamp with time zone,
   former_person_id uuid,
   paused_by_operator boolean NOT NULL DEFAULT false,
+  records_content boolean NOT NULL DEFAULT false,
   CONSTRAINT api_key_key_hash_key UNIQUE (key_hash),
   CONSTRAINT api_key_pkey PRIMARY KEY (key_id),
   CONSTRAINT api_key_customer_id_fkey FOREIGN KEY (customer_id) REFERENCES customer(customer_id),
@@ -1499,6 +1500,14 @@ CREATE TABLE refund (
 CREATE INDEX refund_at ON refund USING btree (at);
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON refund FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewrite();
 CREATE TRIGGER note_hoster AFTER INSERT ON refund FOR EACH ROW EXECUTE FUNCTION note_hoster_refund();
+
+CREATE TABLE request_content (
+  request_id uuid NOT NULL,
+  customer_id uuid NOT NULL,
+  sealed bytea NOT NULL,
+  CONSTRAINT request_content_pkey PRIMARY KEY (request_id)
+) PARTITION BY RANGE (request_id);
+CREATE INDEX request_content_customer ON ONLY request_content USING btree (customer_id);
 
 CREATE TABLE role_change (
   change_id uuid NOT NULL,

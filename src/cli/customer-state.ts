@@ -8,6 +8,7 @@ import { deleteCustomer, setDisabled } from '../money/accounts/customers.ts'
 import { noteCustomerChange, readCustomerState } from '../money/accounts/note-customer.ts'
 import { disableRule, listRules } from '../money/alerts/alert-store.ts'
 import { readBalance } from '../money/ledger/accounts/read-balance.ts'
+import { deleteContents } from '../money/usage/content/read-content.ts'
 import { placesOfCustomer } from '../operator/personal-data.ts'
 import { createCommand, createSession } from './command.ts'
 import { confirm } from './confirm.ts'
@@ -96,6 +97,7 @@ export function deleteCustomerCommand(): Command {
             )
           const keys = await revokeAllKeys(sql, customerId)
           for (const { ruleId } of await listRules(sql, customerId)) await disableRule(sql, ruleId)
+          await deleteContents(sql, customerId)
           const balance = await readBalance(sql, customerId)
           await noteAction(sql, {
             ...{ ...commandLine, action: 'customer.deleted', customerId },

@@ -1,6 +1,7 @@
 import type { Pool } from '../base/db/pool.ts'
 import { writeFirstTrustDays } from '../market/trust/write-trust-days.ts'
 import { addUsagePartitions } from '../money/ledger/settlement/add-usage-partitions.ts'
+import { keepContentDays } from '../money/usage/content/read-content.ts'
 import { createTasks, type TaskDeps } from './create-tasks.ts'
 import { RestartingQueue } from './restarting-queue.ts'
 
@@ -46,9 +47,10 @@ const LOCK_NOT_AVAILABLE = '55P03'
  * A new installation needs the partition of this month before its first usage row, so this does not wait for
  * the nightly job.
  */
-async function addFirstPartitions({ pool, clock, log }: JobsDeps): Promise<void> {
+async function addFirstPartitions({ pool, clock, contentDays, log }: JobsDeps): Promise<void> {
   try {
     await addUsagePartitions(pool, clock.epochMs())
+    await keepContentDays(pool, clock.epochMs(), contentDays)
   } catch (error) {
     if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE) throw error
     // A backup can read the table for hours, and startup does not wait for it. The partitions that are needed

@@ -7,8 +7,10 @@ import type { Invitations, MadeInvitation } from '../identity/people/invitations
 import type { SignedIn } from '../identity/people/sessions.ts'
 import { decideModel } from '../market/marketplace/decide-model.ts'
 import type { CreditEvidence } from '../money/ledger/credit-evidence.ts'
+import type { OpenContent } from '../money/usage/content/read-content.ts'
 import { latencyReportOfAll } from '../money/usage/latency-report.ts'
 import { reportSql } from '../money/usage/report-sql.ts'
+import type { ShownContent } from '../wire/api/activity.ts'
 import type { LatencyReport } from '../wire/api/console-data.ts'
 import type { RequestedKey } from '../wire/api/key-request.ts'
 import type { CustomerChange, GrantOrder, RefundRequest } from '../wire/api/operator/customer-changes.ts'
@@ -66,6 +68,7 @@ import {
 } from './supply.ts'
 import { readSystem } from './system.ts'
 import { operatorUsageCsv, readOperatorUsage } from './usage.ts'
+import { viewContent } from './view-content.ts'
 import { createVisits, type Visit } from './visits.ts'
 
 /**
@@ -115,6 +118,8 @@ export interface OperatorConsole {
   /** The latency and the failures of the newest requests of all customers. */
   latency(): Promise<LatencyReport>
   requests(query: RequestLogQuery): Promise<RequestLog>
+  /** Shows what was recorded of a request, and notes the look. Rejects with `request_not_found`. */
+  viewContent(signedIn: SignedIn, requestId: string, address: string): Promise<ShownContent>
   /** Returns whose key it is; null: nobody's. */
   customerOfKey(keyId: string): Promise<string | null>
   /** The state of models and servers, for the status page. */
@@ -138,6 +143,7 @@ export function createOperatorConsole(deps: {
   readonly settings: () => OperatorSystem['settings']
   /** Whether the status page names the servers. */
   readonly showsServerNames: boolean
+  readonly openContent: OpenContent
   readonly invitations: Invitations
 }): OperatorConsole {
   const { pool, deskPool, evidence, clock, tiers, signup } = deps
@@ -179,6 +185,8 @@ export function createOperatorConsole(deps: {
     usage: span => readOperatorUsage(reports, span),
     latency: () => latencyReportOfAll(reports),
     requests: query => readRequestLog(reports, query),
+    viewContent: (signedIn, requestId, address) =>
+      viewContent(pool, deps.openContent, signedIn, { customerId: null, requestId }, address),
     customerOfKey: keyId => customerOfKey(reports, keyId),
     exportUsage: span => operatorUsageCsv(reports, span),
   }

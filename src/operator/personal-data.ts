@@ -91,6 +91,8 @@ export const placesOfCustomer: readonly PersonalPlace[] = [
   { table: 'platform_customer_day', ids: ['customer_id'] },
   { table: 'ledger_entry', ids: ['account_id'] },
   { table: 'audit_entry', ids: ['customer_id'], secrets: ['hash', 'address_salt', 'address_proof'] },
+  // Its texts are encrypted; GET /v1/usage/requests/{id}/content shows them.
+  { table: 'request_content', ids: ['customer_id'], secrets: ['sealed'], pagedBy: 'request_id' },
   { table: 'usage_event', ids: ['customer_id'], pagedBy: 'request_id' },
 ]
 

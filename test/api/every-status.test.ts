@@ -1,5 +1,5 @@
 import Fastify from 'fastify'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { Caller } from '../../src/base/domain/caller.ts'
 import { ApiError, type ErrorCode } from '../../src/base/domain/errors.ts'
 import type { Offer } from '../../src/base/domain/offer.ts'
@@ -16,7 +16,7 @@ import { keyShow } from '../../src/http/endpoints/key.ts'
 import { keyCreate, keyDelete, keyEdit, keysList } from '../../src/http/endpoints/keys.ts'
 import { modelShow, modelsList } from '../../src/http/endpoints/models.ts'
 import { tokenCounts } from '../../src/http/endpoints/token-counts.ts'
-import { usageReceipt, usageRequests } from '../../src/http/endpoints/usage-requests.ts'
+import { usageContent, usageReceipt, usageRequests } from '../../src/http/endpoints/usage-requests.ts'
 import { errorFormatOf } from '../../src/http/error-format.ts'
 import { isGeneration } from '../../src/http/generation-routes.ts'
 import { openapiDocument } from '../../src/http/openapi.ts'
@@ -35,6 +35,7 @@ import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../har
 import { rawRequest } from '../harness/raw-request.ts'
 import { embeddings } from '../harness/scripted-embeddings.ts'
 import { answer, type Behaviour, stall, status } from '../harness/scripted-upstream.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
 // Stands in for every dependency and throws on each call, like a bug. The endpoints built on it are also read for their documentation.
@@ -58,6 +59,7 @@ const brokenCounts = {
 const endpoints: readonly Endpoint[] = [
   usageRequests({ activity: broken }),
   usageReceipt({ activity: broken }),
+  usageContent({ read: broken, view: broken, addressOf: () => '' }),
   credits({ reports: broken }),
   creditTransactions({ reports: broken }),
   keyShow({ reports: broken }),
@@ -133,7 +135,7 @@ const rightAnswer: Behaviour = (request, response) => {
   return (behaviours[request.path] ?? answer())(request, response)
 }
 const gateway = useTestApp(() => ({
-  yaml: 'reports: { requests_per_minute: 10000 }\nserver: { body_limit_bytes: 4194304 }',
+  yaml: 'reports: { requests_per_minute: 10000 }\nserver: { body_limit_bytes: 4194304 }\ncontent: { allow_recording: true }',
   offers: ['test-model', 'other-model'].map(modelId => testOffer(upstream.baseUrl, { modelId, features: everything })),
 }))
 /** Allows one report per minute, and its minute never ends. */
@@ -141,7 +143,7 @@ const strict = useTestApp({
   yaml: 'reports: { requests_per_minute: 1 }',
   clock: { epochMs: () => Date.UTC(2026, 10, 21, 9, 30, 15), monotonicMs: () => performance.now() },
 })
-const customer = useCustomer(gateway, { tier: 'scale', key: { scopes: ['manage'] } })
+const customer = useCustomer(gateway, { tier: 'scale', key: { scopes: ['manage'], recordsContent: true } })
 /** A key of `customer` without the scope manage and with one allowed model. */
 let plain: TestCustomer
 /** Has a key that is paused. */
@@ -169,6 +171,12 @@ beforeAll(async () => {
     hashApiKey(paused.key),
   ])
   mine = await idsOf(customer)
+  await vi.waitFor(async () => {
+    const { rows } = await gateway.database.pool.query('SELECT FROM request_content WHERE request_id = $1', [
+      mine.requests,
+    ])
+    expect(rows).toHaveLength(1)
+  }, WAIT_OPTIONS)
   theirs = { ...(await idsOf(await manager())), models: 'unknown' }
 })
 

@@ -68,6 +68,7 @@ describe('200', () => {
       made_by: null,
       label: null,
       defaults: {},
+      record_content: false,
       usage: { today_usd: 0, week_usd: 0, month_usd: 0, total_usd: 0 },
     })
     const bot = { customerId: customer.customerId, key }
@@ -156,6 +157,7 @@ describe('200', () => {
       label: null,
       member_limit: null,
       defaults: {},
+      record_content: false,
       limit_remaining_usd: 0.00085,
       limit_resets_at: new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)).toISOString(),
       customer: expect.stringContaining('@example.com'),

@@ -119,6 +119,7 @@ const harmless: Readonly<Record<string, string>> = {
   fold_hoster_days: 'sums rows of settlements',
   forget_audit_addresses: 'takes addresses of more than 30 days ago out of the log',
   hand_back_leases: 'gives holds back',
+  keep_content_days: 'drops prompts and answers of days that end before one, which the role may delete anyway',
   note_lease_use: 'notes how many requests a lease admitted',
   reclaim_leases: 'gives the holds of dead nodes back',
   release_leases: 'gives holds back',

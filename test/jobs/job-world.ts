@@ -79,6 +79,7 @@ export function useJobWorld(): JobWorld {
         keepAddressesMs: 365 * 86_400_000,
         marketplace: { verify: async () => {}, probe: async () => {}, applyPrices: async () => {} },
         evidenceDelayMs: 15 * 60_000,
+        contentDays: 30,
         onQueueRestart,
         onJobFailure: () => {},
         pollMs: 250,

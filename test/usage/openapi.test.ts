@@ -17,7 +17,7 @@ import { openapi } from '../../src/http/endpoints/openapi.ts'
 import { startPage } from '../../src/http/endpoints/start-page.ts'
 import { tokenCounts } from '../../src/http/endpoints/token-counts.ts'
 import { usageBreakdown, usageExport, usageSummary, usageTokens } from '../../src/http/endpoints/usage.ts'
-import { usageReceipt, usageRequests } from '../../src/http/endpoints/usage-requests.ts'
+import { usageContent, usageReceipt, usageRequests } from '../../src/http/endpoints/usage-requests.ts'
 import { openapiDocument } from '../../src/http/openapi.ts'
 import { chatDialect } from '../../src/wire/dialects/chat/chat-dialect.ts'
 import { messagesDialectWith } from '../../src/wire/dialects/messages/messages-dialect.ts'
@@ -39,6 +39,7 @@ const endpoints: Endpoint[] = [
   creditTransactions({ reports: none }),
   usageRequests({ activity: none }),
   usageReceipt({ activity: none }),
+  usageContent({ read: none, view: none, addressOf: none }),
   keyShow({ reports: none }),
   keysList({ keys: none, readKeyUses: none }),
   keyCreate({ keys: none, readKeyUses: none, clock: none, addressOf: none, bodyLimitBytes: none }),
@@ -133,6 +134,7 @@ describe('the OpenAPI document', () => {
       '/v1/usage/export',
       '/v1/usage/requests',
       '/v1/usage/requests/{id}',
+      '/v1/usage/requests/{id}/content',
       '/v1/usage/tokens',
     ])
   })

@@ -1,6 +1,6 @@
 import { queryOptions } from '@tanstack/react-query'
 import type { z } from 'zod'
-import type { RequestPage, RequestReceipt, RequestsQuery } from '#api/activity.ts'
+import type { RequestPage, RequestReceipt, RequestsQuery, ShownContent } from '#api/activity.ts'
 import type { alertDeliveries, alertList } from '#api/alerts.ts'
 import type {
   KeyNames,
@@ -12,7 +12,7 @@ import type {
 } from '#api/console-data.ts'
 import type { Credits, CreditTransactions } from '#api/credits.ts'
 import type { FactorsShown } from '#api/factors.ts'
-import type { Key } from '#api/keys.ts'
+import type { KeyList } from '#api/keys.ts'
 import type { ModelList } from '#api/models.ts'
 import type { PaymentOptions, TopUpList } from '#api/payments.ts'
 import type { InviteList, MadeKeys, MemberList } from '#api/people.ts'
@@ -53,7 +53,7 @@ const customer = <T>(area: string, customerId: string, path: string) =>
 export const creditsQuery = (customerId: string) => customer<Credits>('credits', customerId, 'credits')
 export const modelsQuery = (customerId: string) => customer<ModelList>('models', customerId, 'models')
 /** The keys with what each has spent. */
-export const keysQuery = (customerId: string) => customer<{ data: Key[] }>('key-spend', customerId, 'keys')
+export const keysQuery = (customerId: string) => customer<KeyList>('key-spend', customerId, 'keys')
 /** The names of the keys, which no request changes. */
 export const keyNamesQuery = (customerId: string) => customer<KeyNames>('keys', customerId, 'key-names')
 
@@ -65,6 +65,9 @@ export const breakdownQuery = (customerId: string, days: number) =>
 
 export const receiptQuery = (customerId: string, requestId: string) =>
   customer<RequestReceipt>('receipt', customerId, `usage/requests/${requestId}`)
+
+export const contentQuery = (customerId: string, requestId: string) =>
+  customer<ShownContent>('content', customerId, `usage/requests/${requestId}/content`)
 
 export type ActivityFilter = Pick<
   RequestsQuery,

@@ -69,6 +69,7 @@ export type AuditAction =
   | 'credit.granted'
   | 'credit.rejected'
   | 'request.refunded'
+  | 'request.content_viewed'
   | 'price.changed'
   | 'price_group.created'
   | 'price_group.changed'

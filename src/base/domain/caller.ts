@@ -47,6 +47,8 @@ export interface KeyAccess {
   readonly mayManage: boolean
   /** Routing fields that apply to every request with the key; null for none. */
   readonly defaults: Routing | null
+  /** Prompts and answers of the key are recorded, where the operator allows it. */
+  readonly recordsContent: boolean
 }
 
 /** The permissions of a key without limits and scopes. */
@@ -57,6 +59,7 @@ export const plainAccess: KeyAccess = {
   allowedModels: null,
   mayManage: false,
   defaults: null,
+  recordsContent: false,
 }
 
 /**

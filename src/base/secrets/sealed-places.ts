@@ -69,6 +69,14 @@ export const sealedPlaces: readonly SealedPlace[] = [
     owner: 'request_id',
     role: 'gateway',
   },
+  {
+    purpose: 'request_content',
+    table: 'request_content',
+    column: 'sealed',
+    key: [{ column: 'request_id', type: 'uuid' }],
+    owner: 'request_id',
+    role: 'gateway',
+  },
 ]
 
 /** Purposes without a column that could be sealed again. */

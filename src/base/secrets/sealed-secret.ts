@@ -17,6 +17,7 @@ export type SecretPurpose =
   | 'totp'
   | 'compaction'
   | 'operator_answer'
+  | 'request_content'
 
 /**
  * Seals a secret with AES-256-GCM: version (1 byte), id of the key (8), nonce (12), tag (16), ciphertext.
@@ -119,4 +120,5 @@ const secrets: Readonly<Record<SecretOwner['purpose'], readonly [what: string, r
   stored_answer: ['The stored answer of request', null],
   operator_answer: ['The stored answer of operator key', null],
   compaction: ['The compacted conversation of', null],
+  request_content: ['The recorded content of request', null],
 }

@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { KeyScope } from '../../base/domain/caller.ts'
+import { ApiError } from '../../base/domain/errors.ts'
 import { type KeyUse, unused } from '../../base/domain/spend.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -33,6 +34,8 @@ interface KeysDeps {
   readonly readKeyUses: (customerId: string) => Promise<ReadonlyMap<string, KeyUse>>
   /** The address of the client, as proxies report it. */
   readonly addressOf: (request: FastifyRequest) => string
+  /** Whether the operator allows to record prompts and answers. */
+  readonly allowsContent?: boolean
 }
 
 interface BodyDeps {
@@ -45,7 +48,11 @@ const pathParameters = z.object({
 })
 
 /** GET /v1/keys */
-export function keysList({ keys, readKeyUses }: Pick<KeysDeps, 'keys' | 'readKeyUses'>): Endpoint {
+export function keysList({
+  keys,
+  readKeyUses,
+  allowsContent = false,
+}: Pick<KeysDeps, 'keys' | 'readKeyUses' | 'allowsContent'>): Endpoint {
   return {
     method: 'GET',
     path: '/v1/keys',
@@ -63,7 +70,8 @@ export function keysList({ keys, readKeyUses }: Pick<KeysDeps, 'keys' | 'readKey
     },
     async handle({ caller: { customerId } }) {
       const [listed, use] = await Promise.all([keys.list(customerId), readKeyUses(customerId)])
-      return { object: 'list', data: listed.map(each => showKey(each, use.get(each.keyId) ?? unused)) }
+      const data = listed.map(each => showKey(each, use.get(each.keyId) ?? unused))
+      return { object: 'list', data, allows_content: allowsContent }
     },
   }
 }
@@ -92,6 +100,7 @@ export function keyCreate(deps: KeysDeps & BodyDeps): Endpoint {
         clock.epochMs(),
       )
       if (signedIn !== null) requireManageConfirmed(signedIn, keyOptions.scopes, clock)
+      if (keyOptions.recordsContent) requireContentAllowed(deps)
       const order = {
         ...keyOptions,
         customerId: caller.customerId,
@@ -135,6 +144,7 @@ export function keyEdit(deps: KeysDeps & BodyDeps): Endpoint {
       const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
       const change = parseKeyChange(body, clock.epochMs())
       if (signedIn !== null) requireManageConfirmed(signedIn, change.scopes, clock)
+      if (change.recordsContent === true) requireContentAllowed(deps)
       const changed = await keys.change(customerId, keyIdOf(request), keyActingOf(deps, context), listed => ({
         ...change,
         limit: changedLimit(listed, change),
@@ -243,6 +253,14 @@ export function keyDelete(deps: Pick<KeysDeps, 'keys' | 'addressOf'>): Endpoint 
 /** A key that makes keys outlives the session that made it, so it needs a confirmation. */
 function requireManageConfirmed(signedIn: SignedIn, scopes: readonly KeyScope[] | undefined, clock: Clock): void {
   if (scopes?.includes('manage')) requireConfirmation(signedIn, clock.epochMs())
+}
+
+function requireContentAllowed({ allowsContent }: Pick<KeysDeps, 'allowsContent'>): void {
+  if (allowsContent) return
+  throw new ApiError('invalid_value', {
+    param: 'record_content',
+    message: 'The operator of this gateway does not allow to record prompts and answers.',
+  })
 }
 
 function keyActingOf(deps: Pick<KeysDeps, 'addressOf'>, context: EndpointContext): KeyActing {

@@ -1,6 +1,14 @@
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import type { SignedIn } from '../../identity/people/sessions.ts'
 import type { Activity } from '../../money/usage/activity.ts'
-import { requestPage, requestReceipt, requestsQuery } from '../../wire/api/activity.ts'
+import {
+  requestContent,
+  requestPage,
+  requestReceipt,
+  requestsQuery,
+  type ShownContent,
+} from '../../wire/api/activity.ts'
 import { readQuery } from '../../wire/api/reports.ts'
 import type { Endpoint } from '../endpoint.ts'
 
@@ -46,7 +54,7 @@ export function usageReceipt(deps: { activity: Activity }): Endpoint {
       operationId: 'getRequestReceipt',
       summary: 'Get the receipt of a request',
       description:
-        'Shows what the request cost and why, which server answered it, and which others were considered. The text of requests and answers is never stored.',
+        'Shows what the request cost and why, which server answered it, and which others were considered. The text of requests and answers is stored only for keys with `record_content`.',
       tag: 'Usage',
       openapiPath: '/v1/usage/requests/{id}',
       pathParameters,
@@ -54,5 +62,39 @@ export function usageReceipt(deps: { activity: Activity }): Endpoint {
       response: { contentType: 'application/json', schema: requestReceipt, description: 'The receipt.' },
     },
     handle: ({ caller, request }) => deps.activity.receipt(caller, (request.params as { '*': string })['*']),
+  }
+}
+
+/**
+ * GET /v1/usage/requests/{id}/content. Not every key of a customer may read what the others sent. Each look of an operator or
+ * auditor is noted.
+ */
+export function usageContent(deps: {
+  readonly read: (customerId: string, requestId: string) => Promise<ShownContent>
+  readonly view: (signedIn: SignedIn, customerId: string, requestId: string, address: string) => Promise<ShownContent>
+  readonly addressOf: (request: FastifyRequest) => string
+}): Endpoint {
+  return {
+    method: 'GET',
+    path: '/v1/usage/requests/:id/content',
+    access: 'key',
+    scope: 'manage',
+    isReport: true,
+    doc: {
+      operationId: 'getRequestContent',
+      summary: 'Get the prompt and the answer of a request',
+      description:
+        "Shows what was recorded of a request of a key with `record_content`, until the operator's retention ends. Requires a key with the scope `manage`.",
+      tag: 'Usage',
+      openapiPath: '/v1/usage/requests/{id}/content',
+      pathParameters,
+      errors: ['request_not_found'],
+      response: { contentType: 'application/json', schema: requestContent, description: 'The content.' },
+    },
+    handle({ caller: { customerId }, signedIn, request }) {
+      const { id } = request.params as { id: string }
+      if (signedIn === null || signedIn.person.installationRole === null) return deps.read(customerId, id)
+      return deps.view(signedIn, customerId, id, deps.addressOf(request))
+    },
   }
 }

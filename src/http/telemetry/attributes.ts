@@ -27,6 +27,8 @@ export const genAi = {
   cacheWriteTokens: 'gen_ai.usage.cache_creation.input_tokens',
   reasoningTokens: 'gen_ai.usage.reasoning.output_tokens',
   tokenType: 'gen_ai.token.type',
+  inputMessages: 'gen_ai.input.messages',
+  outputMessages: 'gen_ai.output.messages',
 } as const
 
 export const errorType = 'error.type'

@@ -5,7 +5,8 @@ import { defaultResource, detectResources, envDetector, resourceFromAttributes }
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
 import { AlwaysOnSampler, BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import { AttemptMetrics } from './attempt-metrics.ts'
-import { RequestTraces } from './request-traces.ts'
+import { ContentBudget } from './content-budget.ts'
+import { contentLength, RequestTraces } from './request-traces.ts'
 import { Sampling } from './sampling.ts'
 import { TraceIds } from './span-ids.ts'
 import type { Telemetry, TelemetryDeps } from './telemetry.ts'
@@ -48,6 +49,7 @@ export function openTelemetry(
     timeoutMillis: EXPORT_MS_MAX,
   })
   const ids = new TraceIds()
+  const budget = new ContentBudget()
   const tracing = new TracerProvider({
     resource,
     idGenerator: ids,
@@ -56,7 +58,12 @@ export function openTelemetry(
     spanProcessors: settings.traces
       ? [
           new BatchSpanProcessor({
-            exporter: reporting(new OTLPTraceExporter(exporterAt('/v1/traces')), note),
+            exporter: reporting(new OTLPTraceExporter(exporterAt('/v1/traces')), note, spans =>
+              budget.release(
+                spans.reduce((sum, span) => sum + contentLength(span), 0),
+                spans.length < BATCH_MAX,
+              ),
+            ),
             maxQueueSize: QUEUE_MAX,
             maxExportBatchSize: BATCH_MAX,
             scheduledDelayMillis: deps.spanDelayMs ?? SPAN_DELAY_MS,
@@ -90,6 +97,7 @@ export function openTelemetry(
       random,
     }),
     metrics,
+    budget,
     async close() {
       const limit = Promise.withResolvers<void>()
       const timer = setTimeout(limit.resolve, deps.closeMs ?? CLOSE_MS)
@@ -129,11 +137,13 @@ interface Exporter<Data, Result> {
 function reporting<Data, Result extends { code: number; error?: Error }, Each extends Exporter<Data, Result>>(
   exporter: Each & Exporter<Data, Result>,
   note: (reason: string) => void,
+  onDone: (data: Data) => void = () => {},
 ): Each {
   const { SUCCESS } = exportCodes
   const original = exporter.export.bind(exporter)
   exporter.export = (data, done) =>
     original(data, result => {
+      onDone(data)
       if (result.code !== SUCCESS) note(result.error?.message ?? 'the export failed')
       done({ ...result, code: SUCCESS, error: undefined } as Result)
     })

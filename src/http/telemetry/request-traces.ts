@@ -12,12 +12,14 @@ import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { Receipt } from '../../base/domain/handoff.ts'
 import { usd } from '../../base/domain/money.ts'
 import { type Endpoint, type Offer, passesTraces } from '../../base/domain/offer.ts'
+import type { RequestContent } from '../../base/domain/request-content.ts'
 import type { UpstreamFailure } from '../../base/domain/upstream-failure.ts'
 import type { Settlement } from '../../money/ledger/settlement/settlement.ts'
 import type { EndedRequest } from '../access-log.ts'
 import type { AttemptMetrics } from './attempt-metrics.ts'
 import { errorType, genAi, http, own, server } from './attributes.ts'
 import { choiceReason } from './choice-reason.ts'
+import type { ContentBudget } from './content-budget.ts'
 import { operationName, providerName } from './provider-name.ts'
 import type { Sampling } from './sampling.ts'
 import type { TraceIds } from './span-ids.ts'
@@ -30,6 +32,8 @@ export interface RequestTracesDeps {
   readonly sampling: Sampling
   /** Null: no metrics are exported. */
   readonly metrics: AttemptMetrics | null
+  /** Pays for recorded prompts and answers in spans. */
+  readonly budget: ContentBudget
   readonly close: () => Promise<void>
 }
 
@@ -45,6 +49,9 @@ interface Running {
   attempts: number
   operation: string
   isStream: boolean
+  /** When the answer was settled, since the epoch; null: not yet. */
+  settledAtMs: number | null
+  content: Promise<RequestContent | null> | null
 }
 
 /**
@@ -74,6 +81,8 @@ export class RequestTraces implements Telemetry {
       attempts: 0,
       operation: 'chat',
       isStream: false,
+      settledAtMs: null,
+      content: null,
     })
     return isRecorded ? traceId : null
   }
@@ -174,12 +183,16 @@ export class RequestTraces implements Telemetry {
       ...answerAttributes(settlement, receipt, running.isStream),
       [own.attemptOutcome]: 'answered',
     })
-    if (settlement.success) running.attempt.end()
-    else {
-      running.attempt.setAttribute(errorType, settlement.outcome)
-      endWithError(running.attempt, settlement.outcome)
-    }
-    running.attempt = null
+    // It ends in `ended`, which knows whether its content is awaited.
+    running.settledAtMs = Date.now()
+    if (settlement.success) return
+    running.attempt.setAttribute(errorType, settlement.outcome)
+    running.attempt.setStatus({ code: SpanStatusCode.ERROR, message: settlement.outcome })
+  }
+
+  readonly awaitContent = (requestId: string, content: Promise<RequestContent | null>): void => {
+    const running = this.#running.get(requestId)
+    if (running?.attempt) running.content = content
   }
 
   ended({ requestId, status, code, caller }: EndedRequest): void {
@@ -188,10 +201,7 @@ export class RequestTraces implements Telemetry {
     this.#running.delete(requestId)
     const { span, attempt } = running
     if (span === null) return
-    if (attempt !== null) {
-      attempt.setAttribute(errorType, '_OTHER')
-      endWithError(attempt, 'not settled')
-    }
+    if (attempt !== null) endAttempt(attempt, running, this.#deps.budget)
     span.setAttributes({
       [http.status]: status,
       ...(caller !== undefined && { [own.customer]: caller.customerId, [own.key]: caller.keyId }),
@@ -206,6 +216,38 @@ export class RequestTraces implements Telemetry {
     const running = this.#running.get(requestId)
     return running === undefined || running.span === null ? null : running.traceId
   }
+}
+
+function endAttempt(attempt: Span, { settledAtMs, content }: Running, budget: ContentBudget): void {
+  if (settledAtMs === null) {
+    attempt.setAttribute(errorType, '_OTHER')
+    endWithError(attempt, 'not settled')
+  } else if (content === null) attempt.end(settledAtMs)
+  else {
+    void content.then(recorded => {
+      const attributes = recorded === null ? {} : contentAttributes(recorded)
+      if (budget.take(contentLength({ attributes }))) attempt.setAttributes(attributes)
+      attempt.end(settledAtMs)
+    })
+  }
+}
+
+/** Messages as the conventions write them, as JSON: backends read it, and attributes of spans have no objects yet. */
+function contentAttributes({ messages, answer }: RequestContent): Attributes {
+  const written = ({ role, text }: RequestContent['messages'][number]) => ({
+    role,
+    parts: [{ type: 'text', content: text }],
+  })
+  return {
+    [genAi.inputMessages]: JSON.stringify(messages.map(written)),
+    [genAi.outputMessages]: JSON.stringify([written({ role: 'assistant', text: answer })]),
+  }
+}
+
+/** The length of the texts in a span, in UTF-16 units. */
+export function contentLength({ attributes }: { readonly attributes: Attributes }): number {
+  const lengthOf = (value: unknown) => (typeof value === 'string' ? value.length : 0)
+  return lengthOf(attributes[genAi.inputMessages]) + lengthOf(attributes[genAi.outputMessages])
 }
 
 function endWithError(span: Span, message: string): void {

@@ -1,6 +1,7 @@
 import type { AttemptTraces } from '../../base/domain/attempt-traces.ts'
 import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { Receipt } from '../../base/domain/handoff.ts'
+import type { RequestContent } from '../../base/domain/request-content.ts'
 import type { TelemetrySettings } from '../../base/domain/telemetry-settings.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -20,6 +21,8 @@ export interface Telemetry extends AttemptTraces {
   /** Notes what a request asks for. */
   asked(requestId: string, job: ChatJob): void
   settled(settlement: Settlement, receipt: Receipt): void
+  /** What was recorded of a request goes into the span of its answer, when it is redacted. Call it before `ended`. */
+  readonly awaitContent: (requestId: string, content: Promise<RequestContent | null>) => void
   ended(request: EndedRequest): void
   /** Returns the id of the trace of a running request that is recorded, else null. */
   readonly traceIdOf: (requestId: string) => string | null

@@ -88,11 +88,11 @@ function callerOf(row: KeyRow, limits: AccountLimits, prices: PriceGroup | null)
 }
 
 function accessOf(row: KeyRow): KeyAccess {
-  const { spend_limit_nanos, limit_reset, allowed_models, scopes, routing_defaults, label } = row
+  const { spend_limit_nanos, limit_reset, allowed_models, scopes, routing_defaults, label, records_content } = row
   const memberLimit = memberLimitOf(row)
   const isPlain =
     spend_limit_nanos === null && allowed_models === null && scopes.length === 0 && routing_defaults === null
-  if (isPlain && memberLimit === null && label === null) return plainAccess
+  if (isPlain && memberLimit === null && label === null && !records_content) return plainAccess
   return {
     limit: spend_limit_nanos === null ? null : { limitNanos: spend_limit_nanos, reset: limit_reset },
     memberLimit,
@@ -100,6 +100,7 @@ function accessOf(row: KeyRow): KeyAccess {
     allowedModels: allowed_models === null ? null : new Set(allowed_models),
     mayManage: scopes.includes('manage'),
     defaults: routing_defaults === null ? null : routingOf(routing_defaults),
+    recordsContent: records_content,
   }
 }
 

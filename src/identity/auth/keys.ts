@@ -29,6 +29,8 @@ export interface KeyListing {
   readonly label: string | null
   /** Null means none. */
   readonly defaults: KeyDefaults | null
+  /** Prompts and answers are recorded, where the operator allows it. */
+  readonly recordsContent: boolean
   readonly createdAt: Date
   readonly expiresAt: Date | null
   readonly revokedAt: Date | null
@@ -55,6 +57,7 @@ export interface NewKey {
   readonly defaults?: KeyDefaults | null
   readonly expiresAt?: Date | null
   readonly label?: string | null
+  readonly recordsContent?: boolean
   readonly isPlayground?: boolean
   /** The person who makes the key in the console. */
   readonly personId?: string | null
@@ -89,9 +92,9 @@ export async function issueKey(sql: Sql, newKey: NewKey): Promise<IssuedKey> {
   const key = mintApiKey()
   const issued = { keyId: randomUUID(), key, hint: hintOf(key) }
   await sql.query(
-    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, highest_limit_nanos, limit_reset, allowed_models, scopes, expires_at, routing_defaults, is_playground, label, person_id)
-     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $6, $7, $8, $9, $10, $11, $12, $13,
-       coalesce($14, (SELECT person_id FROM api_key WHERE key_id = $15 AND customer_id = $2)))`,
+    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, highest_limit_nanos, limit_reset, allowed_models, scopes, expires_at, routing_defaults, is_playground, label, records_content, person_id)
+     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+       coalesce($15, (SELECT person_id FROM api_key WHERE key_id = $16 AND customer_id = $2)))`,
     [
       issued.keyId,
       customerId,
@@ -106,6 +109,7 @@ export async function issueKey(sql: Sql, newKey: NewKey): Promise<IssuedKey> {
       defaults === null ? null : JSON.stringify(defaults),
       newKey.isPlayground ?? false,
       newKey.label ?? null,
+      newKey.recordsContent ?? false,
       newKey.personId ?? null,
       newKey.makerId ?? null,
     ],
@@ -208,7 +212,7 @@ export async function findKeyItself(sql: Sql, key: string, customerId: string | 
 
 const SELECT = `
   SELECT key_id AS "keyId", customer_id AS "customerId", customer.email AS "customerEmail", customer.disabled_at AS "customerDisabledAt", api_key.name, hint, spend_limit_nanos AS "limitNanos",
-         limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes, api_key.label, routing_defaults AS defaults,
+         limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes, api_key.label, routing_defaults AS defaults, records_content AS "recordsContent",
          api_key.created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt",
          is_playground AS "isPlayground", person.email AS "madeBy", paused_at AS "pausedAt", paused_by_operator AS "isPausedByOperator",
          CASE WHEN former_expires_at > now() THEN former_hint END AS "formerHint",
@@ -226,6 +230,7 @@ export interface KeyChange {
   readonly label?: string | null | undefined
   /** Null removes them. */
   readonly defaults?: KeyDefaults | null | undefined
+  readonly recordsContent?: boolean | undefined
   readonly expiresAt?: Date | null | undefined
   readonly isPaused?: boolean | undefined
   /** An operator pauses or resumes the key. Others cannot end an operator's pause. */
@@ -259,11 +264,13 @@ export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Pro
     label: change.label === undefined ? key.label : change.label,
     defaults: change.defaults === undefined ? key.defaults : change.defaults,
     expiresAt: change.expiresAt === undefined ? key.expiresAt : change.expiresAt,
+    recordsContent: change.recordsContent ?? key.recordsContent,
     ...pauseAfter(key, change),
   }
   await sql.query(
     `UPDATE api_key SET name = $2, spend_limit_nanos = $3, highest_limit_nanos = greatest(highest_limit_nanos, $3), limit_reset = $4,
-       allowed_models = $5, scopes = $6, expires_at = $7, routing_defaults = $8, label = $9, paused_at = $10, paused_by_operator = $11
+       allowed_models = $5, scopes = $6, expires_at = $7, routing_defaults = $8, label = $9, paused_at = $10, paused_by_operator = $11,
+       records_content = $12
      WHERE key_id = $1`,
     [
       keyId,
@@ -277,6 +284,7 @@ export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Pro
       changed.label,
       changed.pausedAt,
       changed.isPausedByOperator,
+      changed.recordsContent,
     ],
   )
   await bumpControlVersion(sql, 'access')

@@ -15,6 +15,7 @@ interface KeyColumns {
   readonly scopes: readonly string[]
   readonly routing_defaults: KeyDefaults | null
   readonly label: string | null
+  readonly records_content: boolean
   readonly customer_id: string
   readonly email: string
   readonly account_tier: string
@@ -65,7 +66,7 @@ export const keysOfCustomers: KeyStatement<KeyRow> = {
     SELECT encode(found.hash, 'base64') AS key_hash, key_id, least(k.expires_at, found.expires_at) AS expires_at,
            k.paused_at IS NOT NULL AS is_paused, k.spend_limit_nanos, k.limit_reset, allowed_models,
            CASE WHEN found.is_former THEN '{}' ELSE scopes END AS scopes,
-           routing_defaults, label, k.customer_id, c.email, account_tier, shares_requests, requests_per_minute, requests_per_day,
+           routing_defaults, label, records_content, k.customer_id, c.email, account_tier, shares_requests, requests_per_minute, requests_per_day,
            daily_spend_cap_nanos, g.name AS price_group, g.version AS price_group_version,
            m.spend_limit_nanos AS member_limit_nanos, m.limit_reset AS member_limit_reset, m.person_id AS member_id, p.email AS member_email
       FROM (SELECT key_id, key_hash AS hash, NULL::timestamptz AS expires_at, person_id, false AS is_former FROM api_key WHERE key_hash = ANY ($1)

@@ -64,6 +64,7 @@ function detailOf(key: KeyListing): Record<string, unknown> {
     scopes: key.scopes,
     label: key.label,
     defaults: key.defaults,
+    record_content: key.recordsContent,
     expires_at: key.expiresAt?.toISOString() ?? null,
   }
 }

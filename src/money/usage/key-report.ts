@@ -46,7 +46,7 @@ function memberLimitOf(row: KeyRow): KeyReport['member_limit'] {
 
 const READ_KEY = `
 SELECT k.key_id AS "keyId", k.name, k.hint, k.spend_limit_nanos AS "limitNanos", k.limit_reset AS "limitReset",
-  k.allowed_models AS "allowedModels", k.scopes, k.label, k.routing_defaults AS defaults, k.created_at AS "createdAt", k.expires_at AS "expiresAt",
+  k.allowed_models AS "allowedModels", k.scopes, k.label, k.routing_defaults AS defaults, k.records_content AS "recordsContent", k.created_at AS "createdAt", k.expires_at AS "expiresAt",
   k.is_playground AS "isPlayground", k.paused_at AS "pausedAt",
   CASE WHEN k.former_expires_at > $1 THEN k.former_hint END AS "formerHint",
   CASE WHEN k.former_expires_at > $1 THEN k.former_expires_at END AS "formerExpiresAt",

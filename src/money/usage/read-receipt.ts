@@ -23,6 +23,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
     started_at: row.started_at.toISOString(),
     key: row.key_id === null ? null : { id: row.key_id, name: row.key_name, hint: row.key_hint },
     trace_id: row.routing?.traceId ?? null,
+    has_content: row.has_content,
     label: row.label,
     model: row.model_id,
     requested_model: row.routing?.model ?? row.model_id,
@@ -157,6 +158,7 @@ interface ReceiptRow {
   readonly finish_reason: string | null
   readonly attempts: StoredAttempts
   readonly routing: RoutingNote | null
+  readonly has_content: boolean
   readonly customer_id: string
   readonly tx_id: bigint | null
   readonly charged_at: Date | null
@@ -185,7 +187,8 @@ async function readRow(sql: Sql, customerId: string, requestId: string): Promise
   const { rows } = await sql.query<ReceiptRow>(
     `SELECT u.*, k.name AS key_name, k.hint AS key_hint, h.name AS hoster_name, t.at AS charged_at,
             r.amount_nanos AS refunded_nanos, r.hoster_share_nanos AS refund_share_nanos, r.fee_nanos AS refund_fee_nanos,
-            r.reason AS refund_reason, r.at AS refunded_at, r.tx_id AS refund_tx_id
+            r.reason AS refund_reason, r.at AS refunded_at, r.tx_id AS refund_tx_id,
+            EXISTS (SELECT FROM request_content c WHERE c.request_id = u.request_id) AS has_content
        FROM usage_event u
        LEFT JOIN api_key k ON k.key_id = u.key_id
        LEFT JOIN hoster h ON h.hoster_id = u.hoster_id

@@ -59,6 +59,7 @@ export async function startBackgroundWork(
     audits,
     evidenceDelayMs: config.trust.evidenceDelayMinutes * MINUTE_MS,
     keepAddressesMs: config.audit.keepAddressesDays * DAY_MS,
+    contentDays: config.content.retentionDays,
     onQueueRestart: metrics.queueRestart,
     onJobFailure: metrics.jobFailure,
     log,

@@ -65,14 +65,19 @@ export function startCallers(
   const reports = reportSql(general)
   const useOfKeys = (customerId: string) => readKeyUses(reports, customerId, clock.epochMs())
   const addressOf = (request: FastifyRequest) => clientTrace(config, request).address
-  const bodyDeps = { clock, addressOf, bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes) }
+  const bodyDeps = {
+    clock,
+    addressOf,
+    bodyLimitBytes: smallBodyLimit(config.server.bodyLimitBytes),
+    allowsContent: config.content.isAllowed,
+  }
   return {
     authenticator,
     findPrices,
     changes,
     onSupplyRead: listener => supplyListeners.push(listener),
     endpoints: [
-      keysList({ keys, readKeyUses: useOfKeys }),
+      keysList({ keys, readKeyUses: useOfKeys, allowsContent: config.content.isAllowed }),
       keyCreate({ keys, readKeyUses: useOfKeys, ...bodyDeps }),
       keyEdit({ keys, readKeyUses: useOfKeys, ...bodyDeps }),
       keyDelete({ keys, addressOf }),

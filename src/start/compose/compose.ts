@@ -14,6 +14,7 @@ import { startCallers } from './callers.ts'
 import { clientTrace } from './client-trace.ts'
 import { type ComposeContext, type ComposeInput, createComposeContext } from './compose-context.ts'
 import { createConsole } from './console.ts'
+import { createContent } from './content.ts'
 import { createDatabase } from './database.ts'
 import { startGeneration } from './generation.ts'
 import { createHttpServer } from './http-server.ts'
@@ -81,11 +82,12 @@ export async function compose(input: ComposeInput): Promise<App> {
   const alerts = createAlertParts(context, database, supply)
   const service = await createService(context, database, money, supply)
   telemetry = service.telemetry
+  const content = createContent(context, database, service.telemetry?.awaitContent)
   const tokens = createTokenCounter(context)
   const samples = startRequestSamples(context, database, callers)
-  const generationParts = { database, money, limits, supply, callers, alerts, service, tokens, samples }
+  const generationParts = { database, money, limits, supply, callers, alerts, service, tokens, samples, content }
   const generation = startGeneration(context, generationParts)
-  const usage = createUsage(context, database, money, limits, supply)
+  const usage = createUsage(context, { database, money, limits, supply, content })
   const payouts = createPayoutParts(context, database, peopleMail, addressOf)
   const payments = createPaymentParts(context, database, payouts, addressOf)
   const audits = createAudits(context, database, supply, generation.chat, samples)
@@ -94,6 +96,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const operator = createOperator(context, {
     settings,
     database,
+    content,
     supply,
     callers,
     payments,

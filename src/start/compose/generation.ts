@@ -8,7 +8,7 @@ import { responseSocket } from '../../http/endpoints/response-socket.ts'
 import { type TokenCountsDeps, tokenCounts } from '../../http/endpoints/token-counts.ts'
 import { type BodyTurns, createBodyTurns } from '../../http/request-body.ts'
 import type { ResponseSocketServer } from '../../http/response-sockets/response-socket-server.ts'
-import { type CompleteDeps, complete } from '../../request/chat/complete.ts'
+import { type CompleteDeps, complete, type OnServed } from '../../request/chat/complete.ts'
 import { quote } from '../../request/chat/quote.ts'
 import { createRetryBudget } from '../../request/dispatch/attempt-log.ts'
 import { createPseudonyms } from '../../request/dispatch/pseudonyms.ts'
@@ -37,6 +37,7 @@ import type { TokenCounter } from '../../wire/tokens/token-counter.ts'
 import type { Alerts } from './alerts.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
+import type { Content } from './content.ts'
 import type { Database } from './database.ts'
 import { startIdempotency } from './idempotency.ts'
 import type { Limits } from './limits.ts'
@@ -57,6 +58,7 @@ interface GenerationParts {
   readonly service: Service
   readonly tokens: TokenCounter
   readonly samples: StartedSamples
+  readonly content: Content
 }
 
 /** Creates the generation endpoints. They serve requests with and without an Idempotency-Key. */
@@ -201,8 +203,22 @@ function createChat(context: ComposeContext, parts: GenerationParts, { noteWork 
         log.debug({ requestId, upstreamMessages: [fault.upstreamMessage] }, 'upstream error messages')
       }
     },
-    ...(config.trust.audits && { onServed: parts.samples.onServed }),
+    ...onServedOf(config.trust.audits ? parts.samples.onServed : null, parts.content.onServed),
     noteEarlyDisconnect: (customerId, inputNanos) => earlyDisconnects.noteDisconnect(customerId, inputNanos),
+  }
+}
+
+/** Most gateways have one listener or none, and most requests need no object for it. */
+function onServedOf(first: OnServed | null, second: OnServed | null): Pick<CompleteDeps, 'onServed'> {
+  if (first === null || second === null) {
+    const only = first ?? second
+    return only === null ? {} : { onServed: only }
+  }
+  return {
+    onServed(request, ticket, receipt, text) {
+      first(request, ticket, receipt, text)
+      second(request, ticket, receipt, text)
+    },
   }
 }
 

@@ -24,6 +24,7 @@ import { readEndpoint } from '../config/read-endpoint.ts'
 import type { Alerts } from './alerts.ts'
 import type { Callers } from './callers.ts'
 import { type ComposeContext, smallBodyLimit } from './compose-context.ts'
+import type { Content } from './content.ts'
 import type { Database } from './database.ts'
 import type { Marketplace } from './marketplace.ts'
 import { pageUrl } from './page-url.ts'
@@ -45,6 +46,7 @@ export interface Operator {
 interface OperatorParts {
   readonly settings: Settings
   readonly database: Database
+  readonly content: Content
   readonly supply: Supply
   readonly callers: Callers
   readonly payments: PaymentParts
@@ -84,6 +86,7 @@ export function createOperator(
   {
     settings,
     database: { general, desk: deskPool, deskLookups },
+    content,
     supply,
     callers,
     payments: { drivers, sync },
@@ -121,6 +124,7 @@ export function createOperator(
     get showsServerNames() {
       return config.status.showsNames
     },
+    openContent: content.open,
     invitations,
   })
   const { overviewIntervalMs: everyMs } = timeouts

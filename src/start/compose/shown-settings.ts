@@ -83,6 +83,8 @@ function valuesOf(config: Config) {
     'metrics.enabled': config.metrics.enabled,
     'access_log.format': config.accessLog.format,
     'access_log.sample_percent': config.accessLog.samplePercent,
+    'content.allow_recording': config.content.isAllowed,
+    'content.retention_days': config.content.retentionDays,
     'telemetry.endpoint': config.telemetry.endpoint,
     'telemetry.service_name': config.telemetry.serviceName,
     'telemetry.traces': config.telemetry.traces,

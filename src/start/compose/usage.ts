@@ -3,7 +3,7 @@ import { credits, creditTransactions } from '../../http/endpoints/credits.ts'
 import { customerData } from '../../http/endpoints/customer-data.ts'
 import { keyShow } from '../../http/endpoints/key.ts'
 import { usageBreakdown, usageExport, usageSummary, usageTokens } from '../../http/endpoints/usage.ts'
-import { usageReceipt, usageRequests } from '../../http/endpoints/usage-requests.ts'
+import { usageContent, usageReceipt, usageRequests } from '../../http/endpoints/usage-requests.ts'
 import { listKeyNames } from '../../identity/auth/keys.ts'
 import { readMemberBudget } from '../../identity/people/member-limits.ts'
 import { describeModels } from '../../market/supply/catalog/describe-models.ts'
@@ -11,26 +11,41 @@ import { listTransactions } from '../../money/ledger/accounts/list-transactions.
 import { readBalance } from '../../money/ledger/accounts/read-balance.ts'
 import { readCredits } from '../../money/ledger/accounts/read-credits.ts'
 import { createActivity } from '../../money/usage/activity.ts'
+import { showContentOf } from '../../money/usage/content/read-content.ts'
 import { createCreditReports } from '../../money/usage/credit-reports.ts'
 import { latencyReportOf } from '../../money/usage/latency-report.ts'
 import { limitsReport } from '../../money/usage/limits-report.ts'
 import { refuseReport, reportSql } from '../../money/usage/report-sql.ts'
 import { createReports } from '../../money/usage/reports.ts'
 import { usageSharesOf } from '../../money/usage/usage-shares.ts'
+import { viewContent } from '../../operator/view-content.ts'
 import { pricedFor } from '../../request/admit/admit.ts'
+import { clientTrace } from './client-trace.ts'
 import type { ComposeContext } from './compose-context.ts'
+import type { Content } from './content.ts'
 import type { Database } from './database.ts'
 import type { Limits } from './limits.ts'
 import type { Money } from './money.ts'
 import type { Supply } from './supply.ts'
 
+interface UsageParts {
+  readonly database: Database
+  readonly money: Money
+  readonly limits: Limits
+  readonly supply: Supply
+  readonly content: Content
+}
+
 /** Creates the endpoints of usage and credit reports. */
 export function createUsage(
-  { clock }: ComposeContext,
-  { general, lookups }: Database,
-  { node, ledger }: Money,
-  { readWindows }: Limits,
-  { catalog, breakers }: Supply,
+  { config, clock }: ComposeContext,
+  {
+    database: { general, lookups },
+    money: { node, ledger },
+    limits: { readWindows },
+    supply: { catalog, breakers },
+    content,
+  }: UsageParts,
 ): { readonly endpoints: readonly Endpoint[] } {
   const reports = createReports({
     sql: general,
@@ -83,6 +98,12 @@ export function createUsage(
       creditTransactions({ reports: creditReports }),
       usageRequests({ activity }),
       usageReceipt({ activity }),
+      usageContent({
+        read: (customerId, id) => showContentOf(sql, content.open, customerId, id),
+        view: (signedIn, customerId, requestId, address) =>
+          viewContent(general, content.open, signedIn, { customerId, requestId }, address),
+        addressOf: request => clientTrace(config, request).address,
+      }),
       keyShow({ reports }),
     ],
   }

@@ -218,6 +218,8 @@ export interface Config {
     readonly file: string | null
   }
   readonly telemetry: TelemetrySettings
+  /** Whether customers may record prompts and answers, and how long those are kept. */
+  readonly content: { readonly isAllowed: boolean; readonly retentionDays: number }
   readonly reports: { readonly requestsPerMinute: number }
   readonly postgres: { readonly moneyConnections: number; readonly generalConnections: number }
   /**
@@ -404,6 +406,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       settings,
       maybeForeign.filter(name => isForeign(env, name)),
     ),
+    content: { isAllowed: settings.content.allow_recording, retentionDays: settings.content.retention_days },
     reports: { requestsPerMinute: settings.reports.requests_per_minute },
     postgres: {
       moneyConnections: settings.postgres.money_connections,

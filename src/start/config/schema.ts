@@ -418,6 +418,12 @@ export const fileSchema = z.strictObject({
       metrics_seconds: wholeNumber(1, 3_600).prefault('60'),
     })
     .prefault({}),
+  content: z
+    .strictObject({
+      allow_recording: flag().prefault('false'),
+      retention_days: wholeNumber(1, 3_650).prefault('30'),
+    })
+    .prefault({}),
   reports: z.strictObject({ requests_per_minute: wholeNumber(1, 1_000_000).prefault('120') }).prefault({}),
   postgres: z
     .strictObject({

@@ -209,6 +209,33 @@ const server = { model: z.string().describe('Id of the model.'), ...serverFields
 const tokens = (source: string) =>
   z.object({ input: count.nullable(), output: count.nullable() }).describe(`${source}; null if unknown.`)
 
+/** The answer of `GET /v1/usage/requests/{id}/content`. */
+export const requestContent = z
+  .object({
+    object: z.literal('usage.content'),
+    id: requestId,
+    messages: z
+      .array(z.object({ role: z.string(), text: z.string() }))
+      .describe('The prompt. Pictures, sounds and files are named only. Of a long one, the last messages.'),
+    answer: z.string().describe('The generated text: reasoning, content, and calls of tools.'),
+    redactions: count.describe('How many credentials and pieces of personal data were taken out.'),
+    is_cut: z.boolean().describe('Whether something was left out because it was too long.'),
+  })
+  .meta({
+    id: 'RequestContent',
+    examples: [
+      {
+        object: 'usage.content',
+        id: '00000000-0000-7000-8000-000000000001',
+        messages: [{ role: 'user', text: 'Write to [EMAIL]' }],
+        answer: 'Dear Ada, ...',
+        redactions: 1,
+        is_cut: false,
+      },
+    ],
+  })
+export type ShownContent = z.infer<typeof requestContent>
+
 const entries = z
   .array(
     z.object({
@@ -236,6 +263,9 @@ export const requestReceipt = z
       .string()
       .nullable()
       .describe('The id of its OpenTelemetry trace, also in the header `x-switchyard-trace-id`; null if it has none.'),
+    has_content: z
+      .boolean()
+      .describe('Whether its prompt and answer were recorded: `GET /v1/usage/requests/{id}/content`.'),
     label: requestLabel,
     model: z.string().describe('The model that served the request, or the requested one if it was not served.'),
     requested_model: z.string().describe('The `model` of the request, which may be `auto`.'),
@@ -381,6 +411,7 @@ export const requestReceipt = z
         started_at: '2026-11-21T16:14:41.680Z',
         key: { id: '00000000-0000-4000-8000-00000000000a', name: 'first key', hint: 'sk-sy-1R1S…JAkC' },
         trace_id: null,
+        has_content: false,
         label: 'support-bot',
         model: 'demo',
         requested_model: 'qwen3-8b',

@@ -56,6 +56,10 @@ const modelsMeaning = `Ids of the models that the key may use: 1 to 256 ids, ${M
 const defaultsMeaning =
   'Routing fields that apply to every request with the key. Of a constraint, the strictest of body, header and key holds. A preference of the key (`tier`, `fallback_models`, `on_insufficient`) applies when neither body nor header sets it. At most 8,192 characters as JSON.'
 
+const recordContent = z.boolean({ error: 'true or false' })
+const recordMeaning =
+  'Record prompts and answers of the key, without credentials and personal data that are found in them. Only where the operator allows it, and never for requests with `privacy_mode`.'
+
 /** The body of `POST /v1/keys`. */
 export const keyRequest = z
   .strictObject(
@@ -86,6 +90,7 @@ export const keyRequest = z
           'Label of requests that name none in the header `x-switchyard-label`, for the spend by label. 1 to 64 letters, digits or `._:/@-`. Default: none.',
         ),
       defaults: keyDefaultsRequest.nullish().describe(`${defaultsMeaning} Default: none.`),
+      record_content: recordContent.nullish().describe(`${recordMeaning} Default: false.`),
     },
     { error: 'a JSON object' },
   )
@@ -130,6 +135,7 @@ export const keyChangeRequest = z
         .nullable()
         .optional()
         .describe(`${defaultsMeaning} Fields that are left out stay; null removes a field, or all as the whole value.`),
+      record_content: recordContent.optional().describe(recordMeaning),
     },
     { error: 'a JSON object' },
   )
@@ -142,6 +148,7 @@ export interface RequestedKey {
   readonly scopes: readonly KeyScope[]
   readonly label: string | null
   readonly defaults: KeyDefaults | null
+  readonly recordsContent: boolean
   readonly expiresAt: Date | null
 }
 
@@ -150,11 +157,8 @@ export interface RequestedKey {
  * with the `param` at fault.
  */
 export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey {
-  const { name, spend_limit_usd, limit_reset, allowed_models, expires_at, scopes, label, defaults } = parseStrictBody(
-    body,
-    keyRequest,
-    'a key',
-  )
+  const { name, spend_limit_usd, limit_reset, allowed_models, expires_at, scopes, label, defaults, record_content } =
+    parseStrictBody(body, keyRequest, 'a key')
   const reset = limit_reset ?? 'none'
   if (reset !== 'none' && spend_limit_usd == null) throw resetWithoutLimit()
   return {
@@ -164,6 +168,7 @@ export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey 
     scopes: scopes ?? [],
     label: label ?? null,
     defaults: changedDefaults(null, defaults ?? null),
+    recordsContent: record_content ?? false,
     expiresAt: expires_at == null ? null : parseExpiry(expires_at, nowEpochMs),
   }
 }
@@ -189,7 +194,7 @@ export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyCh
     })
   }
   const { name, spend_limit_usd: limit, limit_reset, allowed_models: models } = change
-  const { expires_at: expiry, scopes, label, defaults, paused } = change
+  const { expires_at: expiry, scopes, label, defaults, paused, record_content } = change
   return {
     ...(name !== undefined && { name }),
     ...(limit !== undefined && { limitNanos: limit === null ? null : parseLimit(limit) }),
@@ -200,6 +205,7 @@ export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyCh
     ...(label !== undefined && { label }),
     ...(defaults !== undefined && { defaults }),
     ...(paused !== undefined && { isPaused: paused }),
+    ...(record_content !== undefined && { recordsContent: record_content }),
   }
 }
 

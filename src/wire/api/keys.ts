@@ -16,6 +16,7 @@ export interface ListedKey {
   readonly scopes: readonly KeyScope[]
   readonly label: string | null
   readonly defaults: KeyDefaults | null
+  readonly recordsContent: boolean
   readonly createdAt: Date
   readonly expiresAt: Date | null
   readonly pausedAt: Date | null
@@ -75,6 +76,11 @@ const fields = {
       'E-mail address of the person who made the key in the console, or replaced it last; null for other keys.',
     ),
   defaults: keyDefaults,
+  record_content: z
+    .boolean()
+    .describe(
+      'Whether prompts and answers of the key are recorded, if the operator allows it; never with `privacy_mode`.',
+    ),
   usage: z
     .object({ today_usd: usdAmount, week_usd: usdAmount, month_usd: usdAmount, total_usd: usdAmount })
     .describe(
@@ -101,6 +107,7 @@ const listedExample = {
   is_playground: false,
   made_by: 'ada@example.com',
   defaults: { privacy_mode: true },
+  record_content: false,
   usage: { today_usd: 0.0125, week_usd: 0.81, month_usd: 1.7519, total_usd: 6.2 },
 } as const
 
@@ -108,8 +115,14 @@ export const key = z.object(fields).meta({ id: 'Key', examples: [listedExample] 
 export type Key = z.infer<typeof key>
 
 export const keyList = z
-  .object({ object: z.literal('list'), data: z.array(key) })
-  .meta({ id: 'KeyList', examples: [{ object: 'list', data: [listedExample] }] })
+  .object({
+    object: z.literal('list'),
+    data: z.array(key),
+    allows_content: z.boolean().describe('Whether the operator allows keys to record prompts and answers.'),
+  })
+  .meta({ id: 'KeyList', examples: [{ object: 'list', data: [listedExample], allows_content: false }] })
+
+export type KeyList = z.infer<typeof keyList>
 
 export const issuedKey = z
   .object({ ...fields, key: z.string().describe('The secret key. It is shown only this once.') })
@@ -216,6 +229,7 @@ export function showKey(listed: ListedKey, use: KeyUse): Key {
     is_playground: listed.isPlayground,
     made_by: listed.madeBy,
     defaults: (listed.defaults ?? {}) as Key['defaults'],
+    record_content: listed.recordsContent,
     usage: {
       today_usd: usd(use.todayNanos),
       week_usd: usd(use.weekNanos),

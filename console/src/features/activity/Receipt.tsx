@@ -17,6 +17,7 @@ import { When } from '../../parts/When.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import styles from './activity.module.css'
 import { chargeTerms } from './charge-terms.ts'
+import { RecordedContent } from './RecordedContent.tsx'
 import { Tracks } from './Tracks.tsx'
 
 /** What one request cost and why: the tokens, the prices, the servers that were tried or left out, the ledger. */
@@ -74,6 +75,11 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
           ),
           [t`Key`]: receipt.key && [receipt.key.name, receipt.key.hint].filter(Boolean).join(' '),
           [t`Label`]: receipt.label,
+          [t`Trace`]: receipt.trace_id && (
+            <>
+              <code>{receipt.trace_id}</code> <CopyButton text={receipt.trace_id} what={t`the trace id`} />
+            </>
+          ),
           [t`First token`]: receipt.first_token_ms === null ? null : durationText(receipt.first_token_ms),
           [t`Waited for credit`]: receipt.credit_wait_ms === 0 ? null : durationText(receipt.credit_wait_ms),
           [t`Took`]: durationText(receipt.latency_ms),
@@ -90,6 +96,7 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
           [t`Most it may cost`]: policy.max_cost_usd === null ? null : `${exactUsd(policy.max_cost_usd)} USD`,
         }}
       />
+      {receipt.has_content && <RecordedContent requestId={receipt.id} />}
       {ledger !== null && <Ledger title={t`Ledger transaction ${ledger.transaction}`} entries={ledger.entries} />}
       {refunds.map(refund => (
         <Ledger

@@ -17,6 +17,7 @@ export interface KeyInput {
   readonly expiresOn: string
   readonly label: string
   readonly mayManage: boolean
+  readonly records: boolean
 }
 
 export const emptyKey: KeyInput = {
@@ -27,10 +28,11 @@ export const emptyKey: KeyInput = {
   expiresOn: '',
   label: '',
   mayManage: false,
+  records: false,
 }
 
 /** The fields of the body of POST and PATCH. */
-export function keyBody({ name, limit, reset, models, expiresOn, label, mayManage }: KeyInput) {
+export function keyBody({ name, limit, reset, models, expiresOn, label, mayManage, records }: KeyInput) {
   const hasLimit = limit.trim() !== ''
   return {
     name,
@@ -41,6 +43,7 @@ export function keyBody({ name, limit, reset, models, expiresOn, label, mayManag
     expires_at: expiresOn === '' ? null : new Date(`${expiresOn}T23:59:59`).toISOString(),
     label: label.trim() === '' ? null : label.trim(),
     scopes: mayManage ? ['manage'] : [],
+    record_content: records,
   }
 }
 

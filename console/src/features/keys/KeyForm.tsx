@@ -1,12 +1,15 @@
 import { t } from '@lingui/core/macro'
 import { Checkbox } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { Key } from '#api/keys.ts'
+import { keysQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import { type KeyField, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
+import { keyTexts as texts } from './key-texts.ts'
 
 /** Changes a key. */
 export function KeyForm({ edited, focus, onClose }: { edited: Key; focus: KeyField; onClose: () => void }) {
@@ -26,7 +29,22 @@ export function KeyForm({ edited, focus, onClose }: { edited: Key; focus: KeyFie
     >
       <KeyFields input={input} focus={focus} isNewLimit={edited.limit_usd === null} onChange={setInput} />
       <ManageBox input={input} onChange={setInput} />
+      <RecordBox input={input} onChange={setInput} />
     </FormDialog>
+  )
+}
+
+/** Hidden while the operator does not allow it, unless the key has it from before. */
+export function RecordBox({ input, onChange }: { input: KeyInput; onChange: (input: KeyInput) => void }) {
+  const keys = useQuery(keysQuery(useCustomerId()))
+  if (keys.data?.allows_content !== true && !input.records) return null
+  return (
+    <Checkbox
+      label={texts.record}
+      description={texts.recordText}
+      checked={input.records}
+      onChange={event => onChange({ ...input, records: event.currentTarget.checked })}
+    />
   )
 }
 
@@ -50,6 +68,7 @@ function inputOf(key: Key): KeyInput {
     expiresOn: key.expires_at === null ? '' : localDate(new Date(key.expires_at)),
     label: key.label ?? '',
     mayManage: key.scopes.includes('manage'),
+    records: key.record_content,
   }
 }
 

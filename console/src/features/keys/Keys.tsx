@@ -138,6 +138,7 @@ export function Keys() {
                             <State state="warn">{texts.paused}</State>
                           </>
                         )}
+                        {key.record_content && <div className={styles.hint}>{texts.records}</div>}
                         <div className={styles.hint}>
                           <code>{key.hint}</code>
                         </div>

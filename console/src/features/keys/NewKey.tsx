@@ -4,7 +4,7 @@ import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import { emptyKey, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
-import { ManageBox } from './KeyForm.tsx'
+import { ManageBox, RecordBox } from './KeyForm.tsx'
 import { KeySecret } from './KeySecret.tsx'
 
 /** Makes a key, and shows its secret once. */
@@ -29,6 +29,7 @@ export function NewKey({ onClose }: { onClose: () => void }) {
     >
       <KeyFields input={input} onChange={setInput} />
       <ManageBox input={input} onChange={setInput} />
+      <RecordBox input={input} onChange={setInput} />
     </FormDialog>
   )
 }

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import { z } from 'zod'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
+import { requestContent } from '../../../wire/api/activity.ts'
 import { latencyReport } from '../../../wire/api/console-data.ts'
 import { requestLog, requestLogQuery } from '../../../wire/api/operator/requests.ts'
 import { operatorUsage, operatorUsageQuery, usageSpan } from '../../../wire/api/operator/usage.ts'
@@ -44,6 +45,13 @@ export function operatorUsageEndpoints({
           await operator.noteVisit(signedIn, { action: 'customer.viewed', subject: customer }, addressOf(request))
         return operator.requests(query)
       },
+    ),
+    operatorEndpoint(
+      'GET',
+      'requests/:request_id/content',
+      { scope: null, summary: 'Show the prompt and the answer of a request', schema: requestContent },
+      ({ request, signedIn }) =>
+        operator.viewContent(signedIn, (request.params as { request_id: string }).request_id, addressOf(request)),
     ),
     operatorEndpoint(
       'GET',

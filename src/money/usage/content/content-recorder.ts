@@ -1,0 +1,147 @@
+import type { Sql } from '../../../base/db/pool.ts'
+import type { ContentMessage, Redact, RequestContent } from '../../../base/domain/request-content.ts'
+import type { Log } from '../../../base/runtime/log.ts'
+import type { Clock, Scheduler } from '../../../base/runtime/scheduler.ts'
+
+export interface ContentRecorderDeps {
+  readonly sql: Sql
+  readonly redact: Redact
+  /** Encrypts the content of a request. */
+  readonly seal: (text: string, requestId: string) => Buffer
+  readonly scheduler: Pick<Scheduler, 'after'>
+  readonly clock: Pick<Clock, 'monotonicMs'>
+  readonly log: Pick<Log, 'warn'>
+}
+
+/** A request that was served. */
+export interface ServedContent {
+  readonly requestId: string
+  readonly customerId: string
+  readonly messages: readonly ContentMessage[]
+  readonly answer: string
+  readonly isCut: boolean
+}
+
+/** Texts that are being redacted, or wait to be written, in UTF-16 units. What would be more is not recorded. */
+const WAITING_UNITS_MAX = 16 * 1024 * 1024
+const BATCH_MAX = 200
+const WRITE_AFTER_MS = 500
+const LOG_INTERVAL_MS = 60_000
+
+/**
+ * Records what keys record: redacted, sealed, and written in batches after the request has ended. Neither delays nor fails a
+ * request; what cannot be redacted or written is lost, and the log says so at most once a minute.
+ */
+export class ContentRecorder {
+  readonly #deps: ContentRecorderDeps
+  #waitingUnits = 0
+  #rows: Row[] = []
+  #isWriting = false
+  #hasTimer = false
+  #lost = 0
+  #loggedAtMs = Number.NEGATIVE_INFINITY
+  #running = new Set<Promise<unknown>>()
+
+  constructor(deps: ContentRecorderDeps) {
+    this.#deps = deps
+  }
+
+  /** Resolves with what is recorded, before it is written; with null if nothing is. Never rejects. */
+  record(served: ServedContent): Promise<RequestContent | null> {
+    const units = served.answer.length + served.messages.reduce((sum, { text }) => sum + text.length, 0)
+    if (this.#waitingUnits + units > WAITING_UNITS_MAX) {
+      this.#noteLost('too many texts wait')
+      return Promise.resolve(null)
+    }
+    this.#waitingUnits += units
+    const recorded = this.#redacted(served, units)
+    this.#running.add(recorded)
+    void recorded.finally(() => this.#running.delete(recorded))
+    return recorded
+  }
+
+  async #redacted({ requestId, customerId, messages, answer, isCut }: ServedContent, units: number) {
+    try {
+      const redacted = await this.#deps.redact([...messages.map(({ text }) => text), answer])
+      if (redacted === null) {
+        this.#waitingUnits -= units
+        this.#noteLost('texts could not be redacted')
+        return null
+      }
+      const { texts, redactions } = redacted
+      const content: RequestContent = {
+        messages: messages.map(({ role }, index) => ({ role, text: texts[index] ?? '' })),
+        answer: texts.at(-1) ?? '',
+        redactions,
+        isCut,
+      }
+      const sealed = this.#deps.seal(JSON.stringify(content), requestId)
+      this.#rows.push({ requestId, customerId, sealed, units })
+      this.#writeSoon()
+      return content
+    } catch (error) {
+      this.#waitingUnits -= units
+      this.#noteLost((error as Error).message)
+      return null
+    }
+  }
+
+  /** Writes what waits. Call it when no more requests run. */
+  async close(): Promise<void> {
+    await Promise.all(this.#running)
+    while (this.#rows.length > 0) await this.#write()
+  }
+
+  #writeSoon(): void {
+    if (this.#rows.length >= BATCH_MAX) void this.#write()
+    else if (!this.#hasTimer) {
+      this.#hasTimer = true
+      this.#deps.scheduler.after(WRITE_AFTER_MS, () => {
+        this.#hasTimer = false
+        void this.#write()
+      })
+    }
+  }
+
+  async #write(): Promise<void> {
+    if (this.#isWriting || this.#rows.length === 0) return
+    this.#isWriting = true
+    const batch = this.#rows.splice(0, BATCH_MAX)
+    try {
+      await insertContents(this.#deps.sql, batch)
+    } catch (error) {
+      this.#noteLost((error as Error).message, batch.length)
+    }
+    for (const { units } of batch) this.#waitingUnits -= units
+    this.#isWriting = false
+    if (this.#rows.length > 0) this.#writeSoon()
+  }
+
+  #noteLost(reason: string, count = 1): void {
+    this.#lost += count
+    const nowMs = this.#deps.clock.monotonicMs()
+    if (nowMs < this.#loggedAtMs + LOG_INTERVAL_MS) return
+    this.#loggedAtMs = nowMs
+    this.#deps.log.warn({ reason, requests: this.#lost }, 'prompts and answers were not recorded')
+    this.#lost = 0
+  }
+}
+
+interface Row {
+  readonly requestId: string
+  readonly customerId: string
+  readonly sealed: Buffer
+  readonly units: number
+}
+
+async function insertContents(sql: Sql, rows: readonly Row[]): Promise<void> {
+  await sql.query(
+    `INSERT INTO request_content (request_id, customer_id, sealed)
+     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[]) ON CONFLICT DO NOTHING`,
+    [
+      rows.map(({ requestId }) => requestId),
+      rows.map(({ customerId }) => customerId),
+      rows.map(({ sealed }) => sealed),
+    ],
+  )
+}

@@ -1,0 +1,173 @@
+import { expect, test, vi } from 'vitest'
+import { deleteContents, keepContentDays } from '../../src/money/usage/content/read-content.ts'
+import type { ShownContent } from '../../src/wire/api/activity.ts'
+import { startTestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { signedInOperator } from '../harness/browser-client.ts'
+import { startOtlpReceiver } from '../harness/otlp-receiver.ts'
+import { answer } from '../harness/scripted-upstream.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
+import { useResource } from '../harness/use-resource.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
+
+const upstream = useUpstream()
+const collector = useResource(startOtlpReceiver, receiver => receiver.close())
+const gateway = useTestApp(() => ({
+  offers: [testOffer(upstream.baseUrl)],
+  yaml: `content: { allow_recording: true }\ntelemetry: { endpoint: "${collector.url}", metrics: false }`,
+  timeouts: { spanDelayMs: 5 },
+}))
+const manager = useCustomer(gateway, { key: { scopes: ['manage'], recordsContent: true } })
+
+const AWS_KEY = ['AKIA', 'IOSFODNN7EXAMPLF'].join('')
+const prompt = `Write to ada@example.com with ${AWS_KEY} from 203.0.113.7`
+const ask = {
+  model: 'test-model',
+  messages: [
+    { role: 'system', content: 'Be kind' },
+    { role: 'user', content: prompt },
+  ],
+}
+
+async function contentOf(of: TestCustomer, response: Response): Promise<Response> {
+  return gateway.get(of, `/v1/usage/requests/${response.headers.get('x-request-id')}/content`)
+}
+
+async function recordedContent(response: Response): Promise<ShownContent> {
+  return vi.waitFor(async () => {
+    const shown = await contentOf(manager, response)
+    expect(shown.status).toBe(200)
+    return (await shown.json()) as ShownContent
+  }, WAIT_OPTIONS)
+}
+
+const countOfRows = async () => {
+  const { rows } = await gateway.database.pool.query<{ count: number }>('SELECT count(*)::int FROM request_content')
+  return rows[0]?.count ?? 0
+}
+
+test('a key that records has prompt and answer, without credentials and personal data', async () => {
+  upstream.respondWith(answer({ text: 'Dear Bob, mail bob@example.org' }))
+  const response = await gateway.chat(manager, ask)
+  const content = await recordedContent(response)
+  expect(content.messages.map(({ role }) => role)).toEqual(['system', 'user'])
+  const all = JSON.stringify(content)
+  for (const personal of ['ada@example.com', 'bob@example.org', AWS_KEY, '203.0.113.7'])
+    expect(all).not.toContain(personal)
+  expect(content.messages[0]?.text).toBe('Be kind')
+  expect(content.messages[1]?.text).toMatch(/^Write to \[\w+\] with \[\w+\] from \[\w+\]$/)
+  expect(content.answer).toMatch(/^Dear Bob, mail \[\w+\]$/)
+  expect(content.redactions).toBe(4)
+  expect(upstream.requests.at(-1)?.rawBody).toContain('ada@example.com')
+  const receipt = await gateway.get(manager, `/v1/usage/requests/${content.id}`)
+  expect(await receipt.json()).toMatchObject({ has_content: true })
+  const { rows } = await gateway.database.pool.query('SELECT sealed FROM request_content')
+  expect(rows.some(({ sealed }) => (sealed as Buffer).includes('Be kind'))).toBe(false)
+})
+
+test('a stream is recorded, and the span of its answer has what is recorded', async () => {
+  upstream.respondWith(answer({ text: 'Streamed to eve@example.net' }))
+  const response = await gateway.chat(manager, { ...ask, stream: true })
+  await response.text()
+  expect((await recordedContent(response)).answer).toMatch(/^Streamed to \[\w+\]$/)
+  const traceId = response.headers.get('x-switchyard-trace-id')
+  const ofAnswer = () => collector.spans.find(span => span.traceId === traceId && span.kind === 'client')
+  await vi.waitFor(() => expect(ofAnswer()).toBeDefined(), WAIT_OPTIONS)
+  const attributes = ofAnswer()?.attributes ?? {}
+  expect(JSON.parse(String(attributes['gen_ai.output.messages']))).toEqual([
+    { role: 'assistant', parts: [{ type: 'text', content: expect.stringMatching(/^Streamed to \[\w+\]$/) }] },
+  ])
+  expect(JSON.parse(String(attributes['gen_ai.input.messages']))).toHaveLength(2)
+  expect(JSON.stringify(attributes)).not.toContain('@example')
+})
+
+test('nothing is recorded of other keys, and of requests with privacy_mode', async () => {
+  const other = await gateway.anotherKey(manager)
+  const before = await countOfRows()
+  const plain = await gateway.chat(other, ask)
+  const hidden = await gateway.chat(manager, { ...ask, privacy_mode: true })
+  const recorded = await gateway.chat(manager, ask)
+  await recordedContent(recorded)
+  expect(await countOfRows()).toBe(before + 1)
+  for (const response of [plain, hidden]) expect((await contentOf(manager, response)).status).toBe(404)
+  expect((await contentOf(other, recorded)).status).toBe(403)
+  const stranger = await gateway.customer({ key: { scopes: ['manage'] } })
+  expect((await contentOf(stranger, recorded)).status).toBe(404)
+})
+
+test('a key is switched on and off, and shows it', async () => {
+  const send = (path: string, method: string, body: object) =>
+    fetch(`${gateway.url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${manager.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+  const made = (await (await send('/v1/keys', 'POST', { name: 'quiet' })).json()) as {
+    id: string
+    record_content: boolean
+  }
+  expect(made.record_content).toBe(false)
+  const changed = await send(`/v1/keys/${made.id}`, 'PATCH', { record_content: true })
+  expect(await changed.json()).toMatchObject({ record_content: true })
+  const listed = (await (await gateway.get(manager, '/v1/keys')).json()) as {
+    data: { id: string; record_content: boolean }[]
+  }
+  expect(listed.data.find(({ id }) => id === made.id)?.record_content).toBe(true)
+  expect(await (await gateway.get(manager, '/v1/key')).json()).toMatchObject({ record_content: true })
+  const { rows } = await gateway.database.pool.query(
+    "SELECT detail FROM audit_entry WHERE action = 'key.changed' AND subject = $1",
+    [made.id],
+  )
+  expect(rows).toMatchObject([{ detail: { before: { record_content: false }, after: { record_content: true } } }])
+})
+
+test('an operator who looks is noted each time', async () => {
+  const content = await recordedContent(await gateway.chat(manager, ask))
+  const { browser } = await signedInOperator(gateway)
+  const look = () => browser.get(`operator/requests/${content.id}/content`)
+  expect((await look()).status).toBe(200)
+  // The receipt of the customer, which operators see too.
+  const inReceipt = `customers/${manager.customerId}/usage/requests/${content.id}/content`
+  expect((await browser.get(inReceipt)).status).toBe(200)
+  const { rows } = await gateway.database.pool.query(
+    "SELECT customer_id FROM audit_entry WHERE action = 'request.content_viewed' AND subject = $1",
+    [content.id],
+  )
+  expect(rows).toEqual([{ customer_id: manager.customerId }, { customer_id: manager.customerId }])
+})
+
+test('days are dropped, and what is recorded of a customer is deleted with it', async () => {
+  await recordedContent(await gateway.chat(manager, ask))
+  const partitions = async () => {
+    const { rows } = await gateway.database.pool.query<{ name: string }>(
+      "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'request_content'::regclass ORDER BY 1",
+    )
+    return rows.map(({ name }) => name)
+  }
+  const today = `request_content_${new Date().toISOString().slice(0, 10).replaceAll('-', '_')}`
+  expect(await partitions()).toContain(today)
+  await deleteContents(gateway.database.pool, manager.customerId)
+  expect(await countOfRows()).toBe(0)
+  await recordedContent(await gateway.chat(manager, ask))
+  const later = Date.now() + 40 * 86_400_000
+  expect(await keepContentDays(gateway.database.pool, later, 30)).toContain(today)
+  expect(await countOfRows()).toBe(0)
+  expect(await partitions()).toHaveLength(4)
+})
+
+test('without the operator nothing is recorded, and no key can ask for it', async () => {
+  const app = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
+  const customer = await app.customer({ key: { scopes: ['manage'], recordsContent: true } })
+  const headers = { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' }
+  const refused = await fetch(`${app.url}/v1/keys`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ name: 'k', record_content: true }),
+  })
+  expect(refused.status).toBe(400)
+  expect(await refused.json()).toMatchObject({ error: { param: 'record_content' } })
+  await app.chat(customer, ask)
+  await app.stop()
+  const { rows } = await app.database.pool.query('SELECT FROM request_content')
+  expect(rows).toEqual([])
+  await app.close()
+})
