@@ -39,7 +39,9 @@ function Content({ requestId }: { requestId: string }) {
               <pre>{text}</pre>
             </div>
           ))}
-          <p className={styles.hint}>{t`Credentials and personal data that were taken out: ${countText(redactions)}`}</p>
+          <p
+            className={styles.hint}
+          >{t`Credentials and personal data that were taken out: ${countText(redactions)}`}</p>
           {isCut && <p className={styles.hint}>{t`A part was too long and is left out.`}</p>}
         </>
       )}
