@@ -99,7 +99,8 @@ const filesOf = room => {
 }
 const filesOfAll = list => list.map(room => filesOf(room)).join('|')
 
-const entryPoints = '^src/(cli[.]js|start/worker[.]ts|wire/tokens/token-thread[.]ts|wire/redaction/redaction-thread[.]ts)$'
+const entryPoints =
+  '^src/(cli[.]js|start/worker[.]ts|wire/tokens/token-thread[.]ts|wire/redaction/redaction-thread[.]ts)$'
 
 /** Allowed everywhere but in pure rooms: does nothing unless a crash test armed it. */
 const failpoint = '^src/base/runtime/failpoint[.]ts$'
