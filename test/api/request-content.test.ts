@@ -13,7 +13,7 @@ const upstream = useUpstream()
 const collector = useResource(startOtlpReceiver, receiver => receiver.close())
 const gateway = useTestApp(() => ({
   offers: [testOffer(upstream.baseUrl)],
-  yaml: `content: { allow_recording: true }\ntelemetry: { endpoint: "${collector.url}", metrics: false }`,
+  yaml: `reports: { requests_per_minute: 100000 }\ncontent: { allow_recording: true }\ntelemetry: { endpoint: "${collector.url}", metrics: false }`,
   timeouts: { spanDelayMs: 5 },
 }))
 const manager = useCustomer(gateway, { key: { scopes: ['manage'], recordsContent: true } })
