@@ -225,5 +225,11 @@ describe('the tokens of an answer that the gateway ended', () => {
     ])
     expect(JSON.stringify(parts)).toContain('look')
     expect(endsIn(parts)).toEqual(['tool_calls'])
+    const older = {
+      ...text,
+      choices: [{ index: 0, delta: { function_call: { name: 'look', arguments: '{}' } }, finish_reason: null }],
+    }
+    const events = [older, text].map(chunk => `data: ${JSON.stringify(chunk)}\n\n`)
+    expect(endsIn(readUntilLeft('chat', events).parts)).toEqual(['function_call'])
   })
 })

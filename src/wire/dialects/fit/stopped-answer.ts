@@ -69,8 +69,8 @@ class StoppedStream extends FittedStream {
   readonly #stopped = new Set<number>()
   /** Choices that the server ended. */
   readonly #finished = new Set<number>()
-  /** Choices with calls, which the client shall run. */
-  readonly #called = new Set<number>()
+  /** Choices with calls, which the client shall run, and how they end for that. */
+  readonly #called = new Map<number, 'tool_calls' | 'function_call'>()
   /** The beginnings of what the client gets and of what it does not get. */
   #kept = ''
   #dropped = ''
@@ -160,8 +160,8 @@ class StoppedStream extends FittedStream {
     this.#drop(rest)
     this.#stopped.add(index)
     this.#finished.delete(index)
-    const reason = this.#called.has(index) ? ({ finish_reason: 'tool_calls' } as const) : ending(stop)
-    const last = this.#chunk({ index, delta: {}, ...reason })
+    const called = this.#called.get(index)
+    const last = this.#chunk({ index, delta: {}, ...(called ? { finish_reason: called } : ending(stop)) })
     if (!this.#isStopped) return [...parts, last]
     this.#ending = [last]
     return parts
@@ -192,7 +192,8 @@ class StoppedStream extends FittedStream {
         this.#drop(generatedIn(rest))
         return parts
       }
-      if (rest.tool_calls !== undefined) this.#called.add(index)
+      if (rest.tool_calls !== undefined) this.#called.set(index, 'tool_calls')
+      else if (rest.function_call !== undefined) this.#called.set(index, 'function_call')
       if (reason === null) this.#hasOutput = true
       else this.#finished.add(index)
       this.#keep(generatedIn(rest))

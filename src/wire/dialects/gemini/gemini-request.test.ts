@@ -54,6 +54,13 @@ describe('a body of generateContent', () => {
     ['generationConfig.responseModalities[0]', { contents, generationConfig: { responseModalities: ['IMAGE'] } }],
     ['tools[0].functionDeclarations[0].name', { contents, tools: [{ functionDeclarations: [{}] }] }],
     [
+      'toolConfig.functionCallingConfig.allowedFunctionNames',
+      {
+        contents,
+        toolConfig: { functionCallingConfig: { allowedFunctionNames: Array.from({ length: 1_025 }, () => 'f') } },
+      },
+    ],
+    [
       'toolConfig.functionCallingConfig.mode',
       { contents, tools: [{ googleSearch: {} }], toolConfig: { functionCallingConfig: { mode: 'ANY' } } },
     ],

@@ -80,6 +80,8 @@ function readConfig(
   const { mode, allowedFunctionNames } = camelKeys(config)
   const at = 'toolConfig.functionCallingConfig'
   const allowed = Array.isArray(allowedFunctionNames) && allowedFunctionNames.length > 0 ? allowedFunctionNames : null
+  // Each name is looked for in the list.
+  refuseLongList(allowed, bounds.functions, `${at}.allowedFunctionNames`)
   const remaining = allowed === null ? tools : tools.filter(({ name }) => allowed.includes(name))
   switch (mode) {
     case undefined:
