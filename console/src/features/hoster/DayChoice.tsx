@@ -15,7 +15,7 @@ export function DayChoice() {
   return (
     <SegmentedControl
       aria-label={t`Span`}
-      data={daySpans.map(days => ({ value: String(days), label: days === 365 ? '1y' : `${days}d` }))}
+      data={daySpans.map(days => ({ value: String(days), label: days === 365 ? t`1y` : t`${days}d` }))}
       value={String(useDays())}
       onChange={days => void navigate({ to: '.', search: { days: Number(days) } })}
     />
