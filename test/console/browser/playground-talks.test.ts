@@ -169,6 +169,35 @@ test('images are attached and pasted, scaled down, and kept from models that tak
   expect(await page.getByRole('button', { name: 'Add images' }).isDisabled()).toBe(true)
 })
 
+test('a private talk is not kept, and comparing asks for no quotes', async () => {
+  upstream.always(ownName)
+  const { page } = await playground()
+  const quotes: string[] = []
+  page.on('request', request => {
+    if (request.postData()?.includes('"dry_run":true')) quotes.push(request.url())
+  })
+  await page.getByRole('checkbox', { name: 'Private' }).check()
+  await page.getByRole('button', { name: 'Compare with another model' }).click()
+  await page.getByLabel('Most each answer may cost, USD').waitFor()
+  await send(page, 'Nobody shall read this.')
+  await expect.poll(() => page.getByRole('link', { name: 'receipt' }).count()).toBe(2)
+  await page.getByRole('button', { name: 'New talk' }).click()
+  await page.getByRole('checkbox', { name: 'Private' }).uncheck()
+  await send(page, 'Keep this.')
+  await expect.poll(() => page.getByRole('link', { name: 'receipt' }).count()).toBe(2)
+  const list = page.getByRole('dialog', { name: 'Talks' })
+  const titles = async () => {
+    await page.getByRole('button', { name: 'Talks', exact: true }).click()
+    await list.getByText('Only this browser has them').waitFor()
+    const found = await list.getByRole('button', { name: /^(Keep|Nobody)/ }).allTextContents()
+    await page.keyboard.press('Escape')
+    await list.waitFor({ state: 'detached' })
+    return found.map(each => each.slice(0, 4))
+  }
+  await expect.poll(titles).toEqual(['Keep'])
+  expect(quotes).toEqual([])
+})
+
 test('talks are kept in this browser only: opened, renamed, saved as a file, deleted', async () => {
   upstream.always(ownName)
   const { page } = await playground()
@@ -180,7 +209,7 @@ test('talks are kept in this browser only: opened, renamed, saved as a file, del
   const list = page.getByRole('dialog', { name: 'Talks' })
   const isKept = async () => {
     await page.getByRole('button', { name: 'Talks', exact: true }).click()
-    await list.getByText('Only this browser has them.').waitFor()
+    await list.getByText('Only this browser has them').waitFor()
     const count = await list.getByRole('button', { name: /^Remember the ferry/ }).count()
     await page.keyboard.press('Escape')
     await list.waitFor({ state: 'detached' })

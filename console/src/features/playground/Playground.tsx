@@ -110,7 +110,7 @@ export function Playground() {
           onChange={tier => change({ tier: tier ?? noSetup.tier })}
         />
         <AmountField
-          label={t`Most it may cost, USD`}
+          label={setup.models.length > 1 ? t`Most each answer may cost, USD` : t`Most it may cost, USD`}
           placeholder={t`no limit`}
           value={setup.maxCost}
           onText={maxCost => change({ maxCost })}
@@ -172,14 +172,14 @@ export function Playground() {
         onStop={talk.stop}
         onTouch={() => setTouched(true)}
       >
-        {setup.models.map(({ slot, model }, index) => (
+        {/* A quote counts against the limits of requests: four while one types would leave none for the answers. */}
+        {setup.models.length === 1 && (
           <Quote
-            key={slot}
+            key={setup.models[0]!.model}
             customerId={customerId}
-            model={setup.models.length > 1 ? model : null}
-            body={mayKeys && isTouched && prompt.text.trim() !== '' ? bodies[index]! : null}
+            body={mayKeys && isTouched && prompt.text.trim() !== '' ? bodies[0]! : null}
           />
-        ))}
+        )}
       </PromptBox>
       <Suspense>
         {isListing && (

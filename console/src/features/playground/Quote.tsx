@@ -17,10 +17,9 @@ const TYPING_MS = 400
 /**
  * What the request would cost, and the server that would get it, while the person types.
  *
- * @param props.model is named, if several are compared
  * @param props.body of the chat request; null asks for no quote
  */
-export function Quote({ customerId, model, body }: { customerId: string; model: string | null; body: object | null }) {
+export function Quote({ customerId, body }: { customerId: string; body: object | null }) {
   const [text] = useDebouncedValue(body === null ? null : JSON.stringify(body), TYPING_MS)
   const queryKey = ['quote', customerId, { text }]
   const quote = useQuery({
@@ -32,7 +31,6 @@ export function Quote({ customerId, model, body }: { customerId: string; model: 
   })
   return (
     <p className={styles.quote} aria-live="polite">
-      {body !== null && model !== null && <b>{model} </b>}
       {body !== null && quote.error !== null
         ? quote.error.message
         : body !== null && quote.data && quoteText(quote.data)}

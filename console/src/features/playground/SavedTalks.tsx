@@ -8,7 +8,7 @@ import { MoreIcon } from '../../parts/icons.tsx'
 import { When } from '../../parts/When.tsx'
 import { exportedTalk } from './exported-talk.ts'
 import styles from './playground.module.css'
-import { type SavedTalk, TALKS_MAX, type TalkHead, type TalkStore, talkStore } from './talk-store.ts'
+import { type SavedTalk, TALK_DAYS_MAX, TALKS_MAX, type TalkHead, type TalkStore, talkStore } from './talk-store.ts'
 
 /** The talks that this browser keeps: opened, renamed, saved as a file, deleted. */
 export function SavedTalks({
@@ -57,7 +57,7 @@ export function SavedTalks({
         <p className={styles.hint}>
           {store?.isKept === false
             ? t`This browser keeps nothing in this window. Talks end with the tab.`
-            : t`Only this browser has them. It keeps the last ${TALKS_MAX}.`}
+            : t`Only this browser has them, also after you sign out. It keeps the last ${TALKS_MAX}, for ${TALK_DAYS_MAX} days, and no private ones.`}
         </p>
         {heads?.length === 0 && <EmptyState text={t`No talk yet. The first one appears here when it is answered.`} />}
         <ul className={styles.savedList}>

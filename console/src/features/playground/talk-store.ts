@@ -28,6 +28,7 @@ export interface TalkStore {
 }
 
 export const TALKS_MAX = 50
+export const TALK_DAYS_MAX = 30
 
 const DATABASE = 'switchyard-talks'
 
@@ -35,7 +36,7 @@ let opened: Promise<TalkStore> | undefined
 
 /** The talks of this browser; in memory if it has no place for them, as in some private windows. */
 export function talkStore(): Promise<TalkStore> {
-  opened ??= openDatabase().then(databaseStore, memoryStore)
+  opened ??= openDatabase().then(deleteOld).then(databaseStore, memoryStore)
   return opened
 }
 
@@ -50,6 +51,16 @@ function openDatabase(): Promise<IDBDatabase> {
     opening.onsuccess = () => resolve(opening.result)
     opening.onerror = () => reject(opening.error)
   })
+}
+
+/** Deletes the old talks of all people at this browser: they may never come back to do it. */
+async function deleteOld(database: IDBDatabase): Promise<IDBDatabase> {
+  const writing = database.transaction(['heads', 'talks'], 'readwrite')
+  const since = new Date(Date.now() - TALK_DAYS_MAX * 86_400_000).toISOString()
+  const heads = await resultOf<Head[]>(writing.objectStore('heads').getAll())
+  for (const { id, changedAt } of heads) if (changedAt < since) removeFrom(writing, id)
+  await ended(writing)
+  return database
 }
 
 type Head = TalkHead & Pick<SavedTalk, 'owner'>
