@@ -2,7 +2,7 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { generateMessageId } from '@lingui/message-utils/generateMessageId'
 import { extractMessagesFromFiles } from '@lingui/native-tools'
-import { textsOfCodes } from './texts-of-codes.ts'
+import { sentences, textsOfCodes } from './texts-of-codes.ts'
 import { po } from './texts-plugin.ts'
 
 const root = import.meta.dirname
@@ -44,7 +44,7 @@ export async function readSources(): Promise<readonly Text[]> {
       files: [...new Set([...(before?.files ?? []), file])],
     })
   }
-  for (const message of Object.values(textsOfCodes)) {
+  for (const message of [...Object.values(textsOfCodes), ...Object.values(sentences)]) {
     const id = generateMessageId(message)
     const { files = [], placeholders = {} } = found.get(id) ?? {}
     found.set(id, { id, message, placeholders, files: [...files, 'texts-of-codes.ts'] })

@@ -1,25 +1,55 @@
+import { durabilitySentences } from '../src/base/db/durability-sentences.ts'
 import { errorTable } from '../src/base/domain/errors.ts'
+import type { AttemptOutcome, ExclusionReason } from '../src/base/domain/handoff.ts'
+import { hosterStates } from '../src/base/domain/hoster-state.ts'
+import { installationRoles, memberRoles } from '../src/base/domain/member-role.ts'
+import type { Sentences } from '../src/base/domain/said.ts'
+import { serverStates } from '../src/base/domain/server-state.ts'
+import { standings } from '../src/market/trust/trust-score.ts'
+import { trustSentences } from '../src/market/trust/trust-sentences.ts'
+import { alarmSentences } from '../src/operator/alarms/alarm-sentences.ts'
+import { setupSentences } from '../src/operator/setup-sentences.ts'
+import { systemSentences } from '../src/operator/system-sentences.ts'
+import { settingSentences } from '../src/start/config/setting-sentences.ts'
+import { lowerRankReasons, outcomes } from '../src/wire/api/activity.ts'
+
+/** How an attempt ended, and why a server was left out: the compiler misses what is not here. */
+const ofAttempts: Readonly<Record<AttemptOutcome | ExclusionReason, true>> = {
+  answered: true,
+  connect_failed: true,
+  server_error: true,
+  first_token_timeout: true,
+  malformed: true,
+  empty: true,
+  busy: true,
+  credential_rejected: true,
+  request_rejected: true,
+  not_sent: true,
+  cancelled: true,
+  context_too_small: true,
+  feature_missing: true,
+  max_input_usd_per_million: true,
+  max_output_usd_per_million: true,
+  privacy_mode: true,
+  trusted_only: true,
+  max_latency_ms: true,
+  deny_hosters: true,
+  allow_hosters: true,
+  max_cost_usd: true,
+  budget_spent: true,
+  endpoint_ejected: true,
+}
 
 /** Codes of the API that the console shows in words. In English the words are those of the code. */
 const words = [
-  // Roles of people.
-  ...['owner', 'developer', 'billing', 'viewer', 'operator', 'auditor', 'hoster'],
-  // States.
-  ...['active', 'paused', 'deleted', 'revoked', 'applied', 'pending', 'verified', 'suspended', 'unverified'],
-  ...['contract', 'retired', 'waiting', 'granted', 'rejected', 'done', 'refused', 'open', 'closed'],
-  ...['draining', 'probing', 'ejected', 'alive', 'silent', 'dead', 'ready', 'prepared', 'approved'],
-  ...['sending', 'paid', 'failed', 'returned', 'cancelled', 'settled', 'processing', 'expired', 'unused'],
+  ...[...memberRoles, ...installationRoles, 'hoster'],
+  ...[...hosterStates, ...serverStates, ...standings, ...lowerRankReasons, ...outcomes],
+  ...Object.keys(ofAttempts),
+  // States of keys, customers, payments, payouts, grants, agents and nodes.
+  ...['deleted', 'revoked', 'waiting', 'granted', 'rejected', 'done', 'refused', 'open', 'closed'],
+  ...['draining', 'probing', 'alive', 'silent', 'dead', 'ready', 'prepared', 'approved'],
+  ...['sending', 'paid', 'failed', 'returned', 'settled', 'processing', 'expired', 'unused'],
   ...['redeemed', 'released', 'withheld', 'ok', 'warning'],
-  // How an attempt ended; `AttemptOutcome`.
-  ...['answered', 'connect_failed', 'server_error', 'first_token_timeout', 'malformed', 'empty', 'busy'],
-  ...['credential_rejected', 'request_rejected', 'not_sent'],
-  // Why a server was left out or came later; `ExclusionReason`, `LowerRankReason`.
-  ...['context_too_small', 'feature_missing', 'budget_spent', 'endpoint_ejected', 'later_model'],
-  ...['other_model', 'newcomer', 'shorter_output', 'cloud_comes_last', 'recent_failures', 'held_back'],
-  ...['prompt_cache_elsewhere', 'more_expensive', 'slower', 'slower_or_busier', 'drawn_later'],
-  // How a request ended.
-  ...['served', 'client_gone', 'refused_upstream', 'unserved', 'interrupted', 'shutdown', 'internal_error'],
-  ...['node_died', 'superseded'],
   // Parts of the trust score.
   ...['reliability', 'honesty', 'conformance'],
   // Service tiers.
@@ -32,6 +62,17 @@ const words = [
   // Kinds of tokens.
   ...['input', 'output', 'cached_input', 'cache_write', 'input_image', 'input_audio', 'output_image'],
   ...['output_audio'],
+  // Checks of the page System.
+  ...['durability', 'gateway role', 'clock', 'jobs'],
+]
+
+/** The tasks of the job queue. */
+export const jobs = [
+  ...['audit_ledger', 'add_usage_partitions', 'keep_content_days', 'delete_expired_claims', 'delete_old_sessions'],
+  ...['fold_hoster_days', 'forget_addresses', 'free_abandoned_jobs', 'prune_alerts', 'prune_server_reports'],
+  ...['snapshot_learned', 'start_auto_top_ups', 'reconcile_payments', 'reconcile_payouts', 'apply_payout_changes'],
+  ...['close_promotion_days', 'apply_hoster_prices', 'sum_platform_days', 'sum_platform_month'],
+  ...['plan_hoster_audits', 'score_hosters', 'write_trust_days', 'refresh_models', 'reseal_secrets'],
 ]
 
 /** What entries of the audit log note: `AuditAction`. */
@@ -67,7 +108,7 @@ export const actions = [
   ...['hoster.appeal_answered', 'model.approved', 'model.refused'],
 ]
 
-/** Errors whose text has no details, so that a translation says as much. In English the API's own words are shown. */
+/** Errors that say in each case what their row of the table says. In English the API's own words are shown. */
 const errors = [
   ...['not_signed_in', 'wrong_credentials', 'wrong_code', 'wrong_passkey', 'sign_in_refused'],
   ...['role_not_allowed', 'confirmation_required', 'second_factor_required', 'sign_up_closed'],
@@ -75,11 +116,63 @@ const errors = [
   ...['last_operator', 'has_role', 'last_way_in', 'identity_in_use', 'changed_meanwhile'],
   ...['too_many_passkeys', 'passkeys_unavailable', 'mail_not_configured', 'too_many_attempts'],
   ...['rate_limit_exceeded', 'sign_in_provider_unavailable', 'payment_provider_unavailable'],
-  ...['database_unavailable', 'server_shutdown'],
+  ...['database_unavailable', 'server_shutdown', 'customer_not_found', 'hoster_not_found', 'request_not_found'],
+  ...['earnings_frozen', 'key_paused', 'daily_spend_cap_reached', 'key_spend_limit_reached'],
+  ...['member_spend_limit_reached', 'account_in_debt', 'daily_limit_exceeded', 'internal_error'],
+  ...['all_hosters_failed', 'no_eligible_offer', 'upstream_unavailable', 'stream_interrupted', 'overloaded'],
+  ...['settlement_unavailable', 'request_too_large', 'request_timeout', 'idempotency_key_in_use'],
+  ...['too_many_concurrent_requests', 'model_not_found', 'model_not_allowed', 'agent_connected'],
 ] as const satisfies readonly (keyof typeof errorTable)[]
+
+type DetailedError = Exclude<keyof typeof errorTable, (typeof errors)[number] | UnseenError>
+
+/** What the console never gets: errors of keys, of the connection of a program, and of addresses that no page asks for. */
+type UnseenError =
+  | 'invalid_header'
+  | 'previous_response_not_found'
+  | 'websocket_connection_limit_reached'
+  | 'invalid_api_key'
+  | 'invalid_hoster_key'
+  | 'invalid_operator_key'
+  | 'cross_site_request'
+  | 'method_not_allowed'
+  | 'upgrade_required'
+  | 'already_completed'
+  | 'idempotency_key_reused'
+  | 'unsupported_media_type'
+  | 'headers_too_large'
+
+/** What the other errors have in common. What the API says in English follows, unless it says it by codes. */
+const detailedErrors: Readonly<Record<DetailedError, string>> = {
+  invalid_json: 'The gateway could not read the request:',
+  invalid_value: 'A value is not possible:',
+  missing_parameter: 'A value is missing:',
+  context_length_exceeded: 'The talk is longer than the model can read:',
+  feature_not_supported: 'No server of this model can do that:',
+  upstream_rejected: 'The model server refused the request:',
+  max_cost_too_low: 'The highest cost of the request is too low:',
+  insufficient_credits: 'The balance does not cover this request:',
+  in_flight_budget: 'Running requests hold the rest of the budget:',
+  insufficient_scope: 'The key may not do this:',
+  not_found: 'It does not exist, or does not any more:',
+  role_not_possible: 'This person cannot get the role yet:',
+  hoster_state_refused: 'The state of the hoster does not allow this:',
+  price_change_too_soon: 'The prices changed a short time ago:',
+}
+
+/** Sentences of the API, which sends them with their codes. */
+export const sentences: Sentences = {
+  ...alarmSentences,
+  ...setupSentences,
+  ...systemSentences,
+  ...durabilitySentences,
+  ...settingSentences,
+  ...trustSentences,
+}
 
 /** The English text of each code. Only the files of other languages have them: see code-text.ts. */
 export const textsOfCodes: Readonly<Record<string, string>> = {
-  ...Object.fromEntries([...words, ...actions].map(code => [code, code.replaceAll(/[._]/g, ' ')])),
+  ...Object.fromEntries([...words, ...actions, ...jobs].map(code => [code, code.replaceAll(/[._]/g, ' ')])),
   ...Object.fromEntries(errors.map(code => [`error ${code}`, errorTable[code].message])),
+  ...Object.fromEntries(Object.entries(detailedErrors).map(([code, text]) => [`detail ${code}`, text])),
 }

@@ -8,7 +8,7 @@ import { transform } from '@lingui/native-tools'
 import type { Plugin } from 'vite'
 import { pageLanguage } from '../src/http/console/page-language.ts'
 import type { Message } from './src/texts/i18n.ts'
-import { textsOfCodes } from './texts-of-codes.ts'
+import { sentences, textsOfCodes } from './texts-of-codes.ts'
 
 /** A language other than English, which is in the sources. */
 export interface Texts {
@@ -32,7 +32,16 @@ export function readTexts(): Texts[] {
   return [...catalogs].map(([language, catalog]) => {
     const messages = [...catalog].map(([id, text]) => [shortIds.get(id)!, compiled(text)])
     const codes = Object.entries(textsOfCodes).map(([code, text]) => [code, catalog.get(generateMessageId(text))])
-    const texts = { language, messages: Object.fromEntries(messages), codes: Object.fromEntries(codes) }
+    const said = Object.entries(sentences).flatMap(([code, text]) => {
+      const translation = catalog.get(generateMessageId(text))
+      return translation === undefined ? [] : [[code, compiled(translation)]]
+    })
+    const texts = {
+      language,
+      messages: Object.fromEntries(messages),
+      codes: Object.fromEntries(codes),
+      sentences: Object.fromEntries(said),
+    }
     const script = `globalThis.switchyardTexts=JSON.parse(${JSON.stringify(JSON.stringify(texts))})`
     const hash = createHash('sha256').update(script).digest('hex').slice(0, 8)
     return { texts, file: `assets/texts-${language}-${hash}.js`, script }

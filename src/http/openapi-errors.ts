@@ -163,6 +163,19 @@ export const errorSchema = {
         },
         param: { type: ['string', 'null'], description: 'The body field, query parameter or header at fault.' },
         code: { type: 'string', enum: errorCodes, description: 'What is wrong. For programs.' },
+        message_codes: {
+          type: 'array',
+          description:
+            'The sentences of the message by codes, with their values, for pages that show them in other languages.',
+          items: {
+            type: 'object',
+            required: ['code', 'values'],
+            properties: {
+              code: { type: 'string' },
+              values: { type: 'object', additionalProperties: { type: ['string', 'number'] } },
+            },
+          },
+        },
         ...moneyFields,
         resets_at: {
           type: 'integer',

@@ -1,5 +1,9 @@
 import type { Sql } from '../base/db/pool.ts'
+import { type Said, sentencesOf } from '../base/domain/said.ts'
+import { systemSentences } from './system-sentences.ts'
 import { LAST_TIMETABLE_RUN } from './timetable-runs.ts'
+
+const say = sentencesOf(systemSentences)
 
 /** The job that has been due for the longest time and that no node has taken. */
 export interface LateJob {
@@ -33,12 +37,8 @@ export async function readLateJob(sql: Sql): Promise<LateJob | undefined> {
 }
 
 /** Explains to the operator that a job is late; null while none is. */
-export function lateJobWarning(job: LateJob | undefined): string | null {
+export function lateJobWarning(job: LateJob | undefined): Said | null {
   if (job === undefined || job.lateS < LATE_MAX_S) return null
-  const since = `for ${Math.round(job.lateS)} s`
-  const what =
-    job.task === null
-      ? `No node has added scheduled jobs ${since}.`
-      : `The job ${job.task} has been due ${since}, and no node has taken it.`
-  return `${what} Check the log of the nodes.`
+  const seconds = Math.round(job.lateS)
+  return job.task === null ? say('jobs.none_scheduled', { seconds }) : say('jobs.late', { task: job.task, seconds })
 }

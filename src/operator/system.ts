@@ -2,10 +2,14 @@ import { durabilityWarnings } from '../base/db/durability.ts'
 import { mayReplaceFunctions, mayRewriteLedger } from '../base/db/gateway-role.ts'
 import type { Sql } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
+import { joined, type Said, sentencesOf } from '../base/domain/said.ts'
 import type { OperatorSystem } from '../wire/api/operator/system.ts'
 import { lateJobWarning, readLateJob } from './late-job.ts'
 import { listNodes } from './overview.ts'
+import { systemSentences } from './system-sentences.ts'
 import { TIMETABLE_RUNS } from './timetable-runs.ts'
+
+const say = sentencesOf(systemSentences)
 
 type Check = OperatorSystem['checks'][number]
 
@@ -22,25 +26,22 @@ export async function readSystem(
   return { version, nodes, checks, jobs, settings }
 }
 
+function checkOf(check: string, state: Check['state'], { text, codes }: Said): Check {
+  return { check, state, detail: text, detail_codes: codes }
+}
+
 async function checkDurability(sql: Sql): Promise<Check> {
   const warnings = await durabilityWarnings(sql)
-  if (warnings.length === 0) return { check: 'durability', state: 'ok', detail: 'a crash loses no committed charge' }
-  return { check: 'durability', state: 'warning', detail: warnings.join(' ') }
+  return warnings.length === 0
+    ? checkOf('durability', 'ok', say('system.durability'))
+    : checkOf('durability', 'warning', joined(...warnings))
 }
 
 async function checkRole(sql: Sql): Promise<Check> {
   const check = 'gateway role'
-  if (await mayRewriteLedger(sql)) {
-    return { check, state: 'warning', detail: 'one role owns the tables and serves requests; two roles are safer' }
-  }
-  if (await mayReplaceFunctions(sql)) {
-    return {
-      check,
-      state: 'warning',
-      detail: 'the role that serves requests may create functions next to those of the ledger',
-    }
-  }
-  return { check, state: 'ok', detail: 'the role that serves requests cannot rewrite the ledger' }
+  if (await mayRewriteLedger(sql)) return checkOf(check, 'warning', say('system.role.one'))
+  if (await mayReplaceFunctions(sql)) return checkOf(check, 'warning', say('system.role.functions'))
+  return checkOf(check, 'ok', say('system.role'))
 }
 
 const CLOCK_OFF_MS = 2_000
@@ -48,14 +49,13 @@ const CLOCK_OFF_MS = 2_000
 async function checkClock(sql: Sql, nowMs: number): Promise<Check> {
   const { now } = await queryRow<{ now: Date }>(sql, 'SELECT now() AS now')
   const offMs = Math.abs(now.getTime() - nowMs)
-  const detail = `this node and PostgreSQL differ by ${(offMs / 1_000).toFixed(1)} s`
-  return { check: 'clock', state: offMs > CLOCK_OFF_MS ? 'warning' : 'ok', detail }
+  const seconds = (offMs / 1_000).toFixed(1)
+  return checkOf('clock', offMs > CLOCK_OFF_MS ? 'warning' : 'ok', say('system.clock', { seconds }))
 }
 
 async function checkJobs(sql: Sql): Promise<Check> {
   const warning = lateJobWarning(await readLateJob(sql))
-  if (warning !== null) return { check: 'jobs', state: 'warning', detail: warning }
-  return { check: 'jobs', state: 'ok', detail: 'no job is late' }
+  return checkOf('jobs', warning === null ? 'ok' : 'warning', warning ?? say('system.jobs'))
 }
 
 async function listJobs(sql: Sql): Promise<OperatorSystem['jobs']> {

@@ -117,7 +117,7 @@ export async function prepare({
   const pool = createPool(database.connection, { max: 1, applicationName: 'switchyard start' })
   try {
     await warnOfFewConnections(pool, connections, log)
-    for (const warning of await durabilityWarnings(pool)) log.warn(warning)
+    for (const { text } of await durabilityWarnings(pool)) log.warn(text)
   } finally {
     await pool.end()
   }

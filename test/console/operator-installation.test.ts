@@ -190,12 +190,19 @@ test('a due job that no node takes is an alarm, a warning and a metric', async (
     kind: 'jobs_late',
     severity: 'danger',
     message: expect.stringMatching(/^The job taken_by_nobody has been due for 3\d\d s, and no node has taken it/),
+    message_codes: [{ code: 'jobs.late', values: { task: 'taken_by_nobody', seconds: expect.any(Number) } }],
     todo: expect.stringContaining('Restart'),
+    todo_codes: [{ code: 'alarm.jobs_late.todo', values: {} }],
     link: '/operator/system',
     since: expect.any(String),
   })
   const { checks } = await get<OperatorSystem>('system')
-  expect(checks).toContainEqual({ check: 'jobs', state: 'warning', detail: expect.stringContaining('taken_by_nobody') })
+  expect(checks).toContainEqual({
+    check: 'jobs',
+    state: 'warning',
+    detail: expect.stringContaining('taken_by_nobody'),
+    detail_codes: [expect.objectContaining({ code: 'jobs.late' })],
+  })
   const metrics = await app.app.metrics.metrics()
   expect(Number(/^switchyard_job_delay_seconds (.*)$/m.exec(metrics)![1])).toBeGreaterThanOrEqual(300)
   await pool.query("SELECT graphile_worker.remove_job('late')")

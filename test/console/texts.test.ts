@@ -3,8 +3,9 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { readFile, readSources, translatedLanguages, translationsOf, withTexts } from '../../console/catalogs.ts'
 import { i18n } from '../../console/src/texts/i18n.ts'
-import { actions } from '../../console/texts-of-codes.ts'
+import { actions, jobs, sentences } from '../../console/texts-of-codes.ts'
 import { compiled } from '../../console/texts-plugin.ts'
+import { timetable } from '../../src/jobs/create-tasks.ts'
 import { unmarkedTexts } from './unmarked-texts.ts'
 
 const REPAIR = 'Run `npm run texts`, then write the translations that it has left empty.'
@@ -83,6 +84,35 @@ test('each action of the audit log has words', () => {
   const union = /export type AuditAction =\n((?: {2}\| '[\w.]+'\n)+)/.exec(source)![1]!
   const found = [...union.matchAll(/'([\w.]+)'/g)].map(([, action]) => action!)
   expect(actions.toSorted()).toEqual(found.sort())
+})
+
+test('each job of the timetable has words', () => {
+  const scheduled = timetable.map(({ task }) => task)
+  expect(scheduled.filter(task => !jobs.includes(task))).toEqual([])
+  expect(jobs.filter(job => !scheduled.includes(job))).toEqual([])
+})
+
+test('each sentence of the API is said somewhere, and none is said that the console does not know', () => {
+  const root = fileURLToPath(new URL('../../src/', import.meta.url))
+  const files = globSync('**/*.ts', { cwd: root }).filter(file => !/(?:-sentences|refusals|\.test)\.ts$/.test(file))
+  const source = files.map(file => readFileSync(`${root}${file}`, 'utf8')).join('\n')
+  // A template such as `trust.${name}.few` says several.
+  const calls = [...source.matchAll(/\b(?:say|sayRefusal)\(\s*(?:'([^']+)'|`([^`]+)`)/g)]
+  const said = calls.map(([, plain, template]) => plain ?? template!)
+  const patterns = said.map(
+    code =>
+      new RegExp(
+        `^${code
+          .split(/\$\{.*?\}/)
+          .map(RegExp.escape)
+          .join('[\\w.]+')}$`,
+      ),
+  )
+  const codes = Object.keys(sentences)
+  expect(codes.length).toBeGreaterThan(100)
+  expect(codes.filter(code => !patterns.some(pattern => pattern.test(code)))).toEqual([])
+  // Others say what they are, such as parts of a stream.
+  expect(said.filter(code => /^[a-z_]+\.[\w.]+$/.test(code) && !codes.includes(code))).toEqual([])
 })
 
 /** Returns the names of placeholders and the tags of a message, sorted. */

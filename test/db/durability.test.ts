@@ -39,7 +39,7 @@ describe('synchronous_commit', () => {
 describe('warnings', () => {
   it('name what is off and how to change it', async () => {
     // The PostgreSQL of the tests runs without both.
-    expect(await durabilityWarnings(db.pool)).toEqual([
+    expect((await durabilityWarnings(db.pool)).map(({ text }) => text)).toEqual([
       expect.stringMatching(/^fsync is off: .*Set fsync = on/),
       expect.stringMatching(/^full_page_writes is off: .*Set full_page_writes = on/),
     ])
@@ -54,7 +54,7 @@ describe('warnings', () => {
     const pool = createPool(db.connection, { max: 1, applicationName: 'durability' })
     // As a proxy would.
     await pool.query(`SET synchronous_commit = ${value}`)
-    const warnings = await durabilityWarnings(pool)
+    const warnings = (await durabilityWarnings(pool)).map(({ text }) => text)
     await pool.end()
     expect(warnings.filter(warning => warning.startsWith('synchronous_commit'))).toEqual(expected)
   })

@@ -1,4 +1,5 @@
 import { t } from '@lingui/core/macro'
+import type { CodedSentence } from '../../../src/base/domain/said.ts'
 import { errorText } from '../texts/code-text.ts'
 
 /** An error that the gateway answered with, or no answer at all. */
@@ -78,9 +79,9 @@ export async function problemOf(response: Response): Promise<Problem> {
   const body = (await response.json().catch(() => null)) as { error?: Partial<ApiErrorBody> } | null
   // A proxy answers so in place of a gateway that restarts.
   if (body?.error === undefined && [502, 503, 504].includes(response.status)) return noAnswer()
-  const { message, code, param } = body?.error ?? {}
   const status = response.status
-  return new Problem(errorText(code ?? '') ?? message ?? t`The gateway answered ${status}.`, {
+  const { message = t`The gateway answered ${status}.`, message_codes, code, param } = body?.error ?? {}
+  return new Problem(errorText(code ?? '', message, message_codes), {
     status,
     code: code ?? 'unknown',
     param: param ?? null,
@@ -90,6 +91,7 @@ export async function problemOf(response: Response): Promise<Problem> {
 
 interface ApiErrorBody {
   readonly message: string
+  readonly message_codes?: readonly CodedSentence[]
   readonly code: string
   readonly param: string | null
 }

@@ -22,6 +22,8 @@ declare global {
         readonly messages: Readonly<Record<string, Message>>
         /** Words of codes of the API; see code-text.ts. */
         readonly codes: Readonly<Record<string, string>>
+        /** Sentences of the API by their codes. */
+        readonly sentences: Readonly<Record<string, Message>>
       }
     | undefined
 }
@@ -46,8 +48,17 @@ const whole = new Intl.NumberFormat(formatLocale)
 export const i18n = {
   /** The text of a descriptor in the language of the page. */
   _(descriptor: Descriptor): string {
-    return [...partsOf(descriptor)].map(part => (typeof part === 'string' ? part : (part.value ?? ''))).join('')
+    return joinedText(partsOf(descriptor))
   },
+}
+
+/** A message with its values, as text. */
+export function messageText(message: Message, values: Values): string {
+  return joinedText(parts(message, values))
+}
+
+function joinedText(found: Iterable<Part>): string {
+  return [...found].map(part => (typeof part === 'string' ? part : (part.value ?? ''))).join('')
 }
 
 /** Splits a text into what the message says, and values that are in it. */

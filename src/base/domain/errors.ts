@@ -1,3 +1,5 @@
+import type { CodedSentence, Said } from './said.ts'
+
 /**
  * Every error that a caller can get, one row each: HTTP status, OpenAI error type, public message. Throwers
  * name a code, and only `http/respond-error.ts` renders. docs/errors.md mirrors this table; a test keeps them
@@ -385,8 +387,8 @@ export interface ErrorRow {
 }
 
 interface ErrorDetail {
-  /** Public message: what is wrong, where, what to do. Never contains internal details. */
-  message?: string | undefined
+  /** Public message: what is wrong, where, what to do. Never contains internal details. With codes, pages can translate it. */
+  message?: string | Said | undefined
   /** The invalid body field, query parameter or header. */
   param?: string | undefined
   /** Whole seconds until a retry makes sense; becomes Retry-After. */
@@ -407,6 +409,8 @@ export type ErrorFacts = Readonly<
 /** A refusal or failure that is reported to the caller. Any other error becomes `internal_error`. */
 export class ApiError extends Error {
   readonly code: ErrorCode
+  /** Empty: the message has no codes. */
+  readonly messageCodes: readonly CodedSentence[]
   readonly param: string | null
   readonly retryAfterS: number | undefined
   /** False if a retry cannot succeed. */
@@ -415,9 +419,11 @@ export class ApiError extends Error {
   readonly internal: unknown
 
   constructor(code: ErrorCode, detail: ErrorDetail = {}) {
-    super(detail.message ?? errorTable[code].message)
+    const { message = errorTable[code].message } = detail
+    super(typeof message === 'string' ? message : message.text)
     this.name = 'ApiError'
     this.code = code
+    this.messageCodes = typeof message === 'string' ? [] : message.codes
     this.param = detail.param ?? null
     this.retryAfterS = detail.retryAfterS ?? this.row.retryAfterS
     this.shouldRetry = detail.shouldRetry ?? this.row.shouldRetry ?? true

@@ -1,3 +1,5 @@
+import type { CodedSentence } from './said.ts'
+
 /** Settings as in switchyard.yaml. */
 type Settings = Readonly<Record<string, unknown>>
 
@@ -6,6 +8,7 @@ export interface ManagedField {
   /** As in switchyard.yaml, such as `routing.attempts_max`. */
   key: string
   about: string
+  about_codes: readonly CodedSentence[]
   /** What it must be. */
   type: string
   choices: string[] | null

@@ -106,7 +106,7 @@ async function checkMigrations(pool: Pool): Promise<string> {
 async function checkDurability(pool: Pool): Promise<Finding> {
   let warnings: string[] = []
   const finding = await runCheck('durability', async () => {
-    warnings = await durabilityWarnings(pool)
+    warnings = (await durabilityWarnings(pool)).map(({ text }) => text)
     return warnings.length === 0 ? 'a commit survives a crash of PostgreSQL and of its machine' : warnings.join(' ')
   })
   return warnings.length === 0 ? finding : { ...finding, warning: true }
@@ -133,7 +133,7 @@ async function checkJobs(gateway: Pool): Promise<Finding> {
   const finding = await runCheck('jobs', async () => {
     // Before the first node, the tables of the queue may not exist.
     if ((await listLiveNodes(gateway)).length === 0) return 'no node runs'
-    warning = lateJobWarning(await readLateJob(gateway))
+    warning = lateJobWarning(await readLateJob(gateway))?.text ?? null
     return warning ?? 'no job is late'
   })
   return warning === null ? finding : { ...finding, warning: true }

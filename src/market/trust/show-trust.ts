@@ -77,6 +77,7 @@ function showFigures(facts: HosterFacts, figures: LiveFigures | ShownFigures, us
   const { standing } = facts
   const { components, gates, product } = figures
   const cap = capOf(standing)
+  const ways = waysToRaise({ components, gates, product, standing, cap })
   return {
     object: 'hoster_trust' as const,
     hoster_id: facts.hosterId,
@@ -91,7 +92,8 @@ function showFigures(facts: HosterFacts, figures: LiveFigures | ShownFigures, us
     cap,
     components: components.map(component => ({ ...component, counts: componentTexts[component.name] })),
     gates: gates.map(({ name, has, needs, isPassed }) => ({ name, has, needs, is_passed: isPassed })),
-    would_raise: waysToRaise({ components, gates, product, standing, cap }),
+    would_raise: ways.map(({ text }) => text),
+    would_raise_codes: ways.flatMap(({ codes }) => codes),
     requests: figures.requests,
     audits: figures.audits,
     signals: showSignals(figures.signals),

@@ -89,7 +89,7 @@ test('a bad result weighs as much as two good ones, and half after a week', () =
 
 test('the page says what would raise the score', () => {
   const few = trustScore({ ...trusted, requests: 150, standing: 'unverified' })
-  expect(waysToRaise(few)).toEqual([
+  expect(waysToRaise(few).map(({ text }) => text)).toEqual([
     '50 more requests of customers.',
     'Verify a domain and a payout account: the cap rises from 0.7 to 0.9.',
   ])

@@ -1,7 +1,11 @@
 import { DAY_MS } from '../../base/domain/durations.ts'
 import { TRUSTED_ABOVE } from '../../base/domain/offer.ts'
+import { type Said, sentencesOf } from '../../base/domain/said.ts'
 import { elementAt } from '../../base/runtime/collections.ts'
 import { type DecayedCounts, effectiveSample, goodRate, lowerBound } from './decayed-counts.ts'
+import { trustSentences } from './trust-sentences.ts'
+
+const say = sentencesOf(trustSentences)
 
 /** How well a hoster is known. It limits the score. */
 export const standings = ['unverified', 'verified', 'contract'] as const
@@ -101,31 +105,27 @@ function gate(name: Gate['name'], has: number): Gate {
   return { name, has, needs: gateLimits[name], isPassed: has >= gateLimits[name] }
 }
 
-/** Returns what would raise the score, the most effective first. English sentences for the hoster. */
-export function waysToRaise({ components, gates, cap, standing, product }: Omit<TrustScore, 'score'>): string[] {
-  const ways: string[] = []
+/** Returns what would raise the score, the most effective first. */
+export function waysToRaise({ components, gates, cap, standing, product }: Omit<TrustScore, 'score'>): Said[] {
+  const ways: Said[] = []
   for (const { name, has, needs, isPassed } of gates) if (!isPassed) ways.push(gateTexts[name](has, needs))
-  if (product > cap) ways.push(standing === 'unverified' ? VERIFY : CONTRACT)
+  if (product > cap) ways.push(standing === 'unverified' ? say('trust.verify') : say('trust.contract'))
   const weakest = elementAt(
     components.toSorted((a, b) => a.bound ** a.exponent - b.bound ** b.exponent),
     0,
   )
   if (weakest.bound < 0.98) {
     const isFew = weakest.rate - weakest.bound > 1 - weakest.rate
-    ways.push(isFew ? `More ${sampleTexts[weakest.name]}: few results give a low bound.` : faultTexts[weakest.name])
+    ways.push(say(`trust.${weakest.name}.${isFew ? 'few' : 'faults'}`))
   }
   return ways
 }
 
-const VERIFY = 'Verify a domain and a payout account: the cap rises from 0.7 to 0.9.'
-const CONTRACT = 'A contract with the operator: the cap rises to 1.'
-
-const gateTexts: Readonly<Record<Gate['name'], (has: number, needs: number) => string>> = {
-  requests: (has, needs) => `${needs - has} more requests of customers.`,
-  audits: (has, needs) =>
-    `${needs - has} more audits. They arrive by themselves, the more often the more traffic the models have.`,
-  ageDays: (has, needs) => `${needs - has} more days on the market.`,
-  honestyBound: (has, needs) => `More audits passed: the bound is ${has.toFixed(3)} and must reach ${needs}.`,
+const gateTexts: Readonly<Record<Gate['name'], (has: number, needs: number) => Said>> = {
+  requests: (has, needs) => say('trust.requests', { count: needs - has }),
+  audits: (has, needs) => say('trust.audits', { count: needs - has }),
+  ageDays: (has, needs) => say('trust.days', { count: needs - has }),
+  honestyBound: (has, needs) => say('trust.honesty_bound', { bound: has.toFixed(3), needs }),
 }
 
 /** What each component counts, in a sentence for everybody. */
@@ -135,16 +135,4 @@ export const componentTexts: Readonly<Record<TrustComponent['name'], string>> = 
   honesty: 'Audits passed: token audits, canaries, and comparisons with other servers of the same models.',
   conformance:
     'Answers that could be read, reported their usage, kept to `max_tokens` and named the requested model, weighted like requests.',
-}
-
-const sampleTexts: Readonly<Record<TrustComponent['name'], string>> = {
-  reliability: 'requests of several customers',
-  honesty: 'audits',
-  conformance: 'answers',
-}
-
-const faultTexts: Readonly<Record<TrustComponent['name'], string>> = {
-  reliability: 'Fewer failed requests. A failure counts for two successes and loses half of its weight in seven days.',
-  honesty: 'Fewer failed audits: serve the named model and report the tokens that it generates.',
-  conformance: 'Usage in every answer, valid JSON, no more than `max_tokens`, and the name of the requested model.',
 }

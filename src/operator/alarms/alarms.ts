@@ -1,12 +1,16 @@
 import { DAY_MS, HOUR_MS } from '../../base/domain/durations.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
+import { joined, type Said, sentencesOf } from '../../base/domain/said.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
 import type { LastAudit } from '../../money/ledger/audit/last-audit.ts'
 import type { PromotionState } from '../../money/payouts/promotions.ts'
 import type { Alarm, Overview, ShownServer } from '../../wire/api/operator/overview.ts'
 import { type LateJob, lateJobWarning } from '../late-job.ts'
+import { alarmSentences } from './alarm-sentences.ts'
 import type { InstallationState } from './installation-state.ts'
+
+const say = sentencesOf(alarmSentences)
 
 /** What the configuration says of alarms. */
 export interface AlarmRules {
@@ -51,8 +55,12 @@ export function alarmsOf(facts: AlarmFacts): Alarm[] {
     ...waitingAlarms(facts),
   ]
   return found
-    .map(({ key, link = null, sinceMs = null, ...alarm }) => ({
+    .map(({ key, link = null, sinceMs = null, message, todo, ...alarm }) => ({
       ...alarm,
+      message: message.text,
+      message_codes: message.codes,
+      todo: todo.text,
+      todo_codes: todo.codes,
       key: key === undefined ? alarm.kind : `${alarm.kind} ${key}`,
       link,
       since: sinceMs === null ? null : new Date(sinceMs).toISOString(),
@@ -60,7 +68,9 @@ export function alarmsOf(facts: AlarmFacts): Alarm[] {
     .toSorted((a, b) => Number(a.severity === 'warn') - Number(b.severity === 'warn'))
 }
 
-interface Found extends Pick<Alarm, 'kind' | 'severity' | 'message' | 'todo'> {
+interface Found extends Pick<Alarm, 'kind' | 'severity'> {
+  readonly message: Said
+  readonly todo: Said
   /** What it is about, if there can be several of the kind. */
   readonly key?: string
   readonly link?: string
@@ -71,7 +81,7 @@ interface Found extends Pick<Alarm, 'kind' | 'severity' | 'message' | 'todo'> {
 const AUDIT_LATE_MS = HOUR_MS
 const AUDIT_PAUSE_FACTOR = 20
 const SUMS_LATE_MS = 600_000
-const CHECK_LOG = 'Check the log of the nodes.'
+const CHECK_LOG = say('alarm.check_log')
 
 function startedMs({ nodes, nowMs }: AlarmFacts): number {
   return Math.min(nowMs, ...nodes.map(node => Date.parse(node.started_at)))
@@ -84,8 +94,8 @@ function ledgerAlarms(facts: AlarmFacts): Found[] {
     found.push({
       kind: 'audit_violations',
       severity: 'danger',
-      message: `The last audit found ${audit.violations} violations in the ledger.`,
-      todo: `Grant no credit until it is clear why. For details, run: ${ownCommand('ledger audit')}`,
+      message: say('alarm.audit_violations', { violations: audit.violations }),
+      todo: say('alarm.audit_violations.todo', { command: ownCommand('ledger audit') }),
       sinceMs: audit.atEpochMs,
     })
   }
@@ -93,8 +103,8 @@ function ledgerAlarms(facts: AlarmFacts): Found[] {
     found.push({
       kind: 'payment_differences',
       severity: 'danger',
-      message: `The payment provider and the books differ in ${differences} charges, refunds or credits.`,
-      todo: `For details, run: ${ownCommand('payments differences')}`,
+      message: say('alarm.payment_differences', { count: differences }),
+      todo: say('alarm.payment_differences.todo', { command: ownCommand('payments differences') }),
       link: '/operator/money',
     })
   }
@@ -103,19 +113,21 @@ function ledgerAlarms(facts: AlarmFacts): Found[] {
     found.push({
       kind: 'audit_missing',
       severity: 'warn',
-      message: 'The ledger was not audited lately.',
+      message: say('alarm.audit_missing'),
       todo: CHECK_LOG,
       link: '/operator/system',
       sinceMs: auditedMs,
     })
   }
   if (promotion.yesterdayNanos > rules.promotionDayNanos) {
-    const spent = `Yesterday, hosters earned ${usdText(promotion.yesterdayNanos)} USD from promotion credit.`
     found.push({
       kind: 'promotion_over_budget',
       severity: 'warn',
-      message: `${spent} The budget of a day is ${usdText(rules.promotionDayNanos)} USD.`,
-      todo: 'Look for customers that only use free credit.',
+      message: say('alarm.promotion_over_budget', {
+        spent: usdText(promotion.yesterdayNanos),
+        budget: usdText(rules.promotionDayNanos),
+      }),
+      todo: say('alarm.promotion_over_budget.todo'),
       link: '/operator/payouts',
     })
   }
@@ -124,24 +136,29 @@ function ledgerAlarms(facts: AlarmFacts): Found[] {
 
 function serverAlarms({ servers }: AlarmFacts): Found[] {
   if (servers.length === 0) {
-    const message = 'No server is configured, so no request can be served.'
-    return [{ kind: 'no_servers', severity: 'danger', message, todo: 'Add an endpoint.', link: '/operator/models' }]
+    const [message, todo] = [say('alarm.no_servers'), say('alarm.no_servers.todo')]
+    return [{ kind: 'no_servers', severity: 'danger', message, todo, link: '/operator/models' }]
   }
   const isDown = ({ state }: ShownServer) => state === 'ejected' || state === 'failing'
   return servers.filter(isDown).map(server => {
     const { name, model, state, endpoint_id: endpointId, recent_attempts: attempts, recent_failed: failed } = server
     const isLast = servers.every(other => other.model !== model || isDown(other))
-    const recent = attempts === 0 ? 'the last attempts failed' : `${failed} of the last ${attempts} attempts failed`
-    const reason = server.last_error?.text ? ` Last error: ${server.last_error.text}.` : ''
+    const error = server.last_error?.text
     return {
       kind: state === 'ejected' ? 'server_ejected' : 'server_failing',
       key: `${endpointId}/${model}`,
       severity: isLast ? 'danger' : 'warn',
       message:
         state === 'ejected'
-          ? `${name} gets no requests for ${model}: it failed or asked for a pause.`
-          : `${name} fails for ${model}: ${recent}.`,
-      todo: `${isLast ? `No other server of ${model} works. ` : ''}Check the server and its key.${reason}`,
+          ? say('alarm.server_ejected', { name, model })
+          : attempts === 0
+            ? say('alarm.server_failing.all', { name, model })
+            : say('alarm.server_failing', { name, model, failed, attempts }),
+      todo: joined(
+        ...(isLast ? [say('alarm.server.last', { model })] : []),
+        say('alarm.server.todo'),
+        ...(error ? [say('alarm.server.error', { error })] : []),
+      ),
       link: `/operator/models?model=${encodeURIComponent(model)}`,
     }
   })
@@ -153,8 +170,8 @@ function supplyAlarms({ offers, suspendedHosters }: AlarmFacts): Found[] {
       kind: 'price_below_cost',
       key: offerId,
       severity: 'warn',
-      message: `${modelId} is sold below its cost at ${endpoint.name}.`,
-      todo: 'Raise its price, or correct its cost.',
+      message: say('alarm.price_below_cost', { model: modelId, name: endpoint.name }),
+      todo: say('alarm.price_below_cost.todo'),
       link: `/operator/models?model=${encodeURIComponent(modelId)}`,
     }),
   )
@@ -163,8 +180,8 @@ function supplyAlarms({ offers, suspendedHosters }: AlarmFacts): Found[] {
       kind: 'hoster_suspended',
       key: id,
       severity: 'warn',
-      message: `The hoster ${name} is suspended and gets no requests.`,
-      todo: 'Read the reason and its appeal, then make it active again or retire it.',
+      message: say('alarm.hoster_suspended', { name }),
+      todo: say('alarm.hoster_suspended.todo'),
       link: `/operator/hosters/${id}`,
       sinceMs,
     }),
@@ -192,8 +209,11 @@ function budgetAlarms({ offers }: AlarmFacts): Found[] {
       kind: 'budget_spent',
       key: endpointId,
       severity: alone.length > 0 ? 'danger' : 'warn',
-      message: `${name} has spent its budget of ${usdText(monthlyBudgetNanos)} USD for this month and gets no requests.`,
-      todo: `${alone.length > 0 ? `Nobody else serves ${models.join(', ')}. ` : ''}Raise its monthly_budget_usd, or wait for the next month (UTC).`,
+      message: say('alarm.budget_spent', { name, budget: usdText(monthlyBudgetNanos) }),
+      todo: joined(
+        ...(alone.length > 0 ? [say('alarm.budget_spent.last', { models: models.join(', ') })] : []),
+        say('alarm.budget_spent.todo'),
+      ),
       link: '/operator/providers',
     }
   })
@@ -204,7 +224,7 @@ function jobAlarms(facts: AlarmFacts): Found[] {
   const found: Found[] = []
   const late = lateJobWarning(lateJob)
   if (late !== null && lateJob !== undefined) {
-    const todo = 'Without jobs, nothing is audited, mailed or paid out. Restart the node whose queue hangs.'
+    const todo = say('alarm.jobs_late.todo')
     found.push({
       kind: 'jobs_late',
       severity: 'danger',
@@ -215,7 +235,7 @@ function jobAlarms(facts: AlarmFacts): Found[] {
     })
   }
   for (const task of failedJobs) {
-    const message = `The job ${task} failed.`
+    const message = say('alarm.job_failed', { task })
     found.push({ kind: 'job_failed', key: task, severity: 'warn', message, todo: CHECK_LOG, link: '/operator/system' })
   }
   const summedMs = summedAt === null ? startedMs(facts) : Date.parse(summedAt)
@@ -223,7 +243,7 @@ function jobAlarms(facts: AlarmFacts): Found[] {
     found.push({
       kind: 'sums_late',
       severity: 'warn',
-      message: 'The sums over all customers are old: the job that writes them does not run.',
+      message: say('alarm.sums_late'),
       todo: CHECK_LOG,
       link: '/operator/system',
       sinceMs: summedMs,
@@ -244,13 +264,13 @@ function diskAlarms({ disks }: AlarmFacts): Found[] {
     .filter(disk => isBelow(DISK_WARN, disk))
     .map(disk => {
       const { host, what, freeBytes, sizeBytes } = disk
-      const directory = what === 'data' ? 'data directory' : 'journal'
+      const left = { host, free: gigabytes(freeBytes), size: gigabytes(sizeBytes) }
       return {
         kind: 'disk_low',
         key: `${host} ${what}`,
         severity: isBelow(DISK_DANGER, disk) ? 'danger' : 'warn',
-        message: `The disk of the ${directory} on ${host} has ${gigabytes(freeBytes)} GB left of ${gigabytes(sizeBytes)} GB.`,
-        todo: 'Free space or enlarge the disk. Remove no file of the journal: its files are charges. A full disk serves no paid request.',
+        message: what === 'data' ? say('alarm.disk_low.data', left) : say('alarm.disk_low.journal', left),
+        todo: say('alarm.disk_low.todo'),
         link: '/operator/system',
       }
     })
@@ -267,8 +287,8 @@ function backupAlarms({ backupMs, createdMs, rules: { backupDays, isEmbedded }, 
     {
       kind: 'backup_old',
       severity: 'warn',
-      message: backupMs === null ? 'There is no backup.' : `The last backup is older than ${backupDays} days.`,
-      todo: `Run every night: ${ownCommand('backup')} DIRECTORY. If you back up by other means, set alarms.backup_days to 0.`,
+      message: backupMs === null ? say('alarm.backup_none') : say('alarm.backup_old', { days: backupDays }),
+      todo: say('alarm.backup_old.todo', { command: ownCommand('backup') }),
       link: '/operator/system',
       sinceMs,
     },
@@ -278,14 +298,19 @@ function backupAlarms({ backupMs, createdMs, rules: { backupDays, isEmbedded }, 
 function webhookAlarms({ rules: { providers }, silentProviders }: AlarmFacts): Found[] {
   return providers.flatMap(({ name, hasWebhook }): Found[] => {
     const alarm = { kind: 'webhook_missing', key: name, severity: 'warn', link: '/operator/system' } as const
-    const late = 'Payments, refunds and chargebacks are noticed only minutes later, when the gateway asks.'
     if (!hasWebhook) {
-      const todo = `Add the webhook at ${name}, and set payments.${name}.webhook_secret.`
-      return [{ ...alarm, message: `${name} has no webhook. ${late}`, todo }]
+      return [
+        {
+          ...alarm,
+          message: say('alarm.webhook_missing', { name }),
+          todo: say('alarm.webhook_missing.todo', { name }),
+        },
+      ]
     }
     if (!silentProviders.includes(name)) return []
-    const todo = `Check the address of the webhook at ${name}: /webhooks/${name}, reachable from outside.`
-    return [{ ...alarm, message: `${name} took payments in the last week and sent no event. ${late}`, todo }]
+    return [
+      { ...alarm, message: say('alarm.webhook_silent', { name }), todo: say('alarm.webhook_silent.todo', { name }) },
+    ]
   })
 }
 
@@ -299,12 +324,10 @@ function rotationAlarms({ rotation, nowMs }: AlarmFacts): Found[] {
     {
       kind: 'rotation_unfinished',
       severity: 'warn',
-      message: isHandedOut
-        ? 'Stored secrets are still sealed with a former master key.'
-        : 'A new master key waits for nodes that do not have it, so all seal with the old one.',
+      message: isHandedOut ? say('alarm.rotation_sealed') : say('alarm.rotation_waiting'),
       todo: isHandedOut
-        ? `See what is left: ${ownCommand('key-ring status')}`
-        : `Give it to every node, then run: ${ownCommand('key-ring rotate')}`,
+        ? say('alarm.rotation_sealed.todo', { command: ownCommand('key-ring status') })
+        : say('alarm.rotation_waiting.todo', { command: ownCommand('key-ring rotate') }),
       link: '/operator/system',
       sinceMs: rotation.sinceMs,
     },
@@ -320,18 +343,16 @@ export const waitingKinds: ReadonlySet<Alarm['kind']> = new Set([
 
 function waitingAlarms({ waitingGrants, waitingModels, promotion: { waitingReviews } }: AlarmFacts): Found[] {
   const found: Found[] = []
-  const add = (kind: Alarm['kind'], message: string, link: string) =>
-    found.push({ kind, severity: 'warn', message, todo: 'Decide on it.', link })
+  const add = (kind: Alarm['kind'], message: Said, link: string) =>
+    found.push({ kind, severity: 'warn', message, todo: say('alarm.decide'), link })
   if (waitingGrants > 0)
-    add('grants_waiting', `${waitingGrants} grants wait for a second operator.`, '/operator/grants')
+    add('grants_waiting', say('alarm.grants_waiting', { count: waitingGrants }), '/operator/grants')
   if (waitingReviews > 0) {
-    const waits = `Promotional earnings of ${waitingReviews} hosters come from related customers and wait for a decision.`
-    add('promotion_reviews', waits, '/operator/payouts')
+    add('promotion_reviews', say('alarm.promotion_reviews', { count: waitingReviews }), '/operator/payouts')
   }
   if (waitingModels.length > 0) {
-    const ids = waitingModels.slice(0, 3).join(', ')
-    const what = `Hosters offer ${waitingModels.length} model ids that wait for your approval: ${ids}.`
-    add('models_waiting', what, '/operator/models')
+    const models = waitingModels.slice(0, 3).join(', ')
+    add('models_waiting', say('alarm.models_waiting', { count: waitingModels.length, models }), '/operator/models')
   }
   return found
 }

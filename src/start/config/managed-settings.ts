@@ -1,15 +1,19 @@
 import * as z from 'zod'
+import { type Said, sentencesOf } from '../../base/domain/said.ts'
 import type { ManagedField, SettingsRules } from '../../base/domain/settings-rules.ts'
 import { isJsonObject, type JsonObject } from '../../base/runtime/json-object.ts'
 import { type Config, ConfigError } from './config.ts'
 import { readSettings, schemaAt } from './read-settings.ts'
 import type { ConfigProblem } from './read-yaml.ts'
 import { type RunTimeSettings, runTimeSettings } from './run-time-settings.ts'
+import { settingSentences } from './setting-sentences.ts'
 import { typeDescription } from './values.ts'
+
+const say = sentencesOf(settingSentences)
 
 interface ManagedSetting {
   /** What it does, for the form. */
-  readonly about: string
+  readonly about: Said
   /** It decides what is paid or given away. */
   readonly movesMoney?: true
 }
@@ -19,59 +23,56 @@ interface ManagedSetting {
  * secrets, addresses, what a process needs to start, and what would let a stolen session reach other machines.
  */
 const managedSettings: Readonly<Record<string, ManagedSetting>> = {
-  'signup.credit_usd': { about: 'The credit of a new customer, USD.', movesMoney: true },
+  'signup.credit_usd': { about: say('setting.signup.credit_usd'), movesMoney: true },
   // A tier may have a price group.
-  'signup.tier': { about: 'The tier of a new customer.', movesMoney: true },
-  'accounts.credits_per_network_per_day': { about: 'New customers with credit, a network and day.', movesMoney: true },
+  'signup.tier': { about: say('setting.signup.tier'), movesMoney: true },
+  'accounts.credits_per_network_per_day': {
+    about: say('setting.accounts.credits_per_network_per_day'),
+    movesMoney: true,
+  },
   'accounts.credits_per_region_percent': {
-    about: 'The part of all new customers with credit that one larger network may have, percent.',
+    about: say('setting.accounts.credits_per_region_percent'),
     movesMoney: true,
   },
-  'accounts.credits_per_day': { about: 'New customers with credit, a day.', movesMoney: true },
-  'payments.min_usd': { about: 'The smallest top-up, USD.', movesMoney: true },
-  'payments.max_usd': { about: 'The largest top-up, USD.', movesMoney: true },
-  'payouts.hold_days': { about: 'How old a request is before its share is paid out, days.', movesMoney: true },
-  'payouts.min_usd': { about: 'Less is not paid out, USD.', movesMoney: true },
-  'payouts.promotion_hold_days': { about: 'The same for shares of promotion credit, days.', movesMoney: true },
-  'payouts.promotion_hoster_day_usd': {
-    about: 'What promotion credit pays to one hoster in a day, USD.',
-    movesMoney: true,
-  },
-  'payouts.promotion_day_usd': { about: 'What promotion credit pays to all hosters in a day, USD.', movesMoney: true },
-  'payouts.promotion_needs_payers': {
-    about: 'Whether a hoster needs customers that pay before promotion credit pays it.',
-    movesMoney: true,
-  },
-  'payouts.account_wait_hours': { about: 'How long another payout account waits, hours.', movesMoney: true },
-  'platform.fee_percent': { about: 'The part of a charge that the platform keeps, of new hosters.', movesMoney: true },
-  'models.default_max_tokens': { about: 'The max_tokens of a request that has none.' },
-  'limits.wait_for_credit_ms': { about: 'How long a request waits for credit that others hold, ms.' },
-  'routing.cloud_competes': { about: 'Whether clouds are ranked with the other servers.' },
-  'routing.balanced_price_percent': { about: 'What the first server may cost with balanced, percent of the cheapest.' },
-  'routing.fastest_price_percent': { about: 'What the first server may cost with fastest, percent of the cheapest.' },
-  'routing.local_price_percent': { about: 'What your own servers may cost, percent of the cheapest.' },
-  'routing.attempts_max': { about: 'How many servers a request is sent to for each model.' },
-  'routing.newcomers.successes': { about: 'Answers before a hoster is no longer new.' },
-  'routing.newcomers.payers': { about: 'Customers that must have paid for them.' },
-  'routing.newcomers.in_flight': { about: 'Requests at once at a new hoster, on each node.' },
-  'routing.newcomers.usd_per_day': { about: 'What customers spend at a new hoster in a day, USD.' },
-  'hosters.applications': { about: 'Whether people may apply as hosters.' },
-  'hosters.approval': { about: 'Whether a verified hoster waits for an operator.' },
-  'hosters.max_price_per_million_usd.input': { about: 'The highest input price of a hoster, USD a million tokens.' },
-  'hosters.max_price_per_million_usd.output': { about: 'The highest output price of a hoster, USD a million tokens.' },
-  'hosters.price_change_minutes': { about: 'The least time between two prices of a hoster, minutes.' },
-  'hosters.price_rise_percent': { about: 'A rise of more than this needs the notice, percent.' },
-  'hosters.price_rise_notice_hours': { about: 'The notice of a rise, hours.' },
-  'alarms.mail': { about: 'Whether operators get alarms by mail.' },
-  'alarms.backup_days': { about: 'Days without a backup before there is an alarm; 0: never.' },
-  'status.public': { about: 'Whether everybody may see the status page.' },
-  'status.server_names': { about: 'Whether it names the servers.' },
+  'accounts.credits_per_day': { about: say('setting.accounts.credits_per_day'), movesMoney: true },
+  'payments.min_usd': { about: say('setting.payments.min_usd'), movesMoney: true },
+  'payments.max_usd': { about: say('setting.payments.max_usd'), movesMoney: true },
+  'payouts.hold_days': { about: say('setting.payouts.hold_days'), movesMoney: true },
+  'payouts.min_usd': { about: say('setting.payouts.min_usd'), movesMoney: true },
+  'payouts.promotion_hold_days': { about: say('setting.payouts.promotion_hold_days'), movesMoney: true },
+  'payouts.promotion_hoster_day_usd': { about: say('setting.payouts.promotion_hoster_day_usd'), movesMoney: true },
+  'payouts.promotion_day_usd': { about: say('setting.payouts.promotion_day_usd'), movesMoney: true },
+  'payouts.promotion_needs_payers': { about: say('setting.payouts.promotion_needs_payers'), movesMoney: true },
+  'payouts.account_wait_hours': { about: say('setting.payouts.account_wait_hours'), movesMoney: true },
+  'platform.fee_percent': { about: say('setting.platform.fee_percent'), movesMoney: true },
+  'models.default_max_tokens': { about: say('setting.models.default_max_tokens') },
+  'limits.wait_for_credit_ms': { about: say('setting.limits.wait_for_credit_ms') },
+  'routing.cloud_competes': { about: say('setting.routing.cloud_competes') },
+  'routing.balanced_price_percent': { about: say('setting.routing.balanced_price_percent') },
+  'routing.fastest_price_percent': { about: say('setting.routing.fastest_price_percent') },
+  'routing.local_price_percent': { about: say('setting.routing.local_price_percent') },
+  'routing.attempts_max': { about: say('setting.routing.attempts_max') },
+  'routing.newcomers.successes': { about: say('setting.routing.newcomers.successes') },
+  'routing.newcomers.payers': { about: say('setting.routing.newcomers.payers') },
+  'routing.newcomers.in_flight': { about: say('setting.routing.newcomers.in_flight') },
+  'routing.newcomers.usd_per_day': { about: say('setting.routing.newcomers.usd_per_day') },
+  'hosters.applications': { about: say('setting.hosters.applications') },
+  'hosters.approval': { about: say('setting.hosters.approval') },
+  'hosters.max_price_per_million_usd.input': { about: say('setting.hosters.max_price_per_million_usd.input') },
+  'hosters.max_price_per_million_usd.output': { about: say('setting.hosters.max_price_per_million_usd.output') },
+  'hosters.price_change_minutes': { about: say('setting.hosters.price_change_minutes') },
+  'hosters.price_rise_percent': { about: say('setting.hosters.price_rise_percent') },
+  'hosters.price_rise_notice_hours': { about: say('setting.hosters.price_rise_notice_hours') },
+  'alarms.mail': { about: say('setting.alarms.mail') },
+  'alarms.backup_days': { about: say('setting.alarms.backup_days') },
+  'status.public': { about: say('setting.status.public') },
+  'status.server_names': { about: say('setting.status.server_names') },
 }
 
-const tierSettings: Readonly<Record<string, string>> = {
-  requests_per_minute: 'Requests a minute.',
-  requests_per_day: 'Requests a day.',
-  daily_spend_cap_usd: 'What a customer may spend in a day, USD.',
+const tierSettings: Readonly<Record<string, ManagedSetting>> = {
+  requests_per_minute: { about: say('setting.tier.requests_per_minute') },
+  requests_per_day: { about: say('setting.tier.requests_per_day') },
+  daily_spend_cap_usd: { about: say('setting.tier.daily_spend_cap_usd') },
 }
 const usualTiers = ['free', 'standard', 'scale']
 const TIER_KEY = /^account_tiers\.([a-z0-9][a-z0-9_-]{0,31})\.(\w+)$/
@@ -81,7 +82,7 @@ export function managedSetting(key: string): ManagedSetting | undefined {
   const setting = Object.hasOwn(managedSettings, key) ? managedSettings[key] : undefined
   if (setting !== undefined) return setting
   const [, , limit = ''] = TIER_KEY.exec(key) ?? []
-  return Object.hasOwn(tierSettings, limit) ? { about: tierSettings[limit] ?? '' } : undefined
+  return Object.hasOwn(tierSettings, limit) ? tierSettings[limit] : undefined
 }
 
 /**
@@ -166,7 +167,8 @@ function fieldsOf(managed: JsonObject, written: JsonObject): ManagedField[] {
     return [
       {
         key,
-        about: setting.about,
+        about: setting.about.text,
+        about_codes: setting.about.codes,
         type,
         choices,
         value: value === null ? null : String(value),

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { hosterStates } from '../../base/domain/hoster-state.ts'
 import { isPlain } from '../../base/runtime/plain-text.ts'
+import { codedSentences } from './coded-sentences.ts'
 import { parseStrictBody } from './strict-body.ts'
 
 const kinds = ['meter', 'canary', 'fingerprint', 'agreement', 'sampling', 'shadow'] as const
@@ -39,7 +40,8 @@ const shape = {
       }),
     )
     .describe('A score above 0.8 needs all of them.'),
-  would_raise: z.array(z.string()),
+  would_raise: z.array(z.string()).describe('What would raise the score, the most effective first.'),
+  would_raise_codes: codedSentences,
   requests: z.int().describe('Requests ever counted.'),
   audits: z.int().describe('Audits ever passed or failed.'),
   signals: z
@@ -128,6 +130,7 @@ const example = {
     { name: 'honestyBound', has: 0.941, needs: 0.9, is_passed: true },
   ],
   would_raise: ['6 more audits. They arrive by themselves, the more often the more traffic the models have.'],
+  would_raise_codes: [{ code: 'trust.audits', values: { count: 6 } }],
   requests: 1204,
   audits: 64,
   signals: [

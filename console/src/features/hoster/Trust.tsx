@@ -16,7 +16,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
-import { codeText } from '../../texts/code-text.ts'
+import { codeText, saidText } from '../../texts/code-text.ts'
 import styles from './hoster.module.css'
 import { componentNames, componentText, TrustMeters } from './TrustMeters.tsx'
 
@@ -69,8 +69,8 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
           <EmptyState text={t`Nothing: all conditions are met.`} />
         ) : (
           <ul className={styles.list}>
-            {trust.would_raise.map(text => (
-              <li key={text}>{text}</li>
+            {trust.would_raise.map((text, index) => (
+              <li key={text}>{saidText(text, trust.would_raise_codes.slice(index, index + 1))}</li>
             ))}
           </ul>
         )}

@@ -11,6 +11,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { saidText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { useMayOperate } from './use-may-operate.ts'
 
@@ -35,7 +36,7 @@ const sections = [
   ['status', t`Status page`],
 ] as const
 
-const origins = { file: t`from switchyard.yaml`, managed: t`changed here`, default: 'default' } as const
+const origins = { file: t`from switchyard.yaml`, managed: t`changed here`, default: t`default` } as const
 
 /** The settings of the installation that can change while the gateway runs. */
 export function OperatorSettings() {
@@ -72,7 +73,7 @@ export function OperatorSettings() {
                       place: 'name',
                       cell: ({ key }) => <code>{key.slice(section.length + 1)}</code>,
                     },
-                    { title: t`What it does`, cell: ({ about }) => about },
+                    { title: t`What it does`, cell: ({ about, about_codes }) => saidText(about, about_codes) },
                     {
                       title: t`From`,
                       cell: ({ origin }) => (

@@ -16,7 +16,7 @@ import { Provider } from '../../parts/Provider.tsx'
 import { State } from '../../parts/State.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
-import { codeText } from '../../texts/code-text.ts'
+import { codeText, saidText } from '../../texts/code-text.ts'
 import { AuditState } from './AuditState.tsx'
 import styles from './operator.module.css'
 import { Sales } from './Sales.tsx'
@@ -37,11 +37,11 @@ export function Overview() {
             {alarms.length > 0 && (
               <Panel title={t`Alarms`}>
                 <ul className={styles.alarms}>
-                  {alarms.map(({ key, severity, message, todo, link, since }) => (
+                  {alarms.map(({ key, severity, message, message_codes, todo, todo_codes, link, since }) => (
                     <li key={key}>
                       <State state={severity}>{severity === 'danger' ? t`Alarm` : t`Warning`}</State>
-                      <span>{message}</span>
-                      <span className={styles.hint}>{todo}</span>
+                      <span>{saidText(message, message_codes)}</span>
+                      <span className={styles.hint}>{saidText(todo, todo_codes)}</span>
                       {link !== null && <a href={link}>{t`Open`}</a>}
                       {since !== null && (
                         <span className={styles.hint}>

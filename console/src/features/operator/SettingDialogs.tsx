@@ -6,6 +6,7 @@ import { useWrite } from '../../api/use-write.ts'
 import { readAmount } from '../../format/typed-number.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { saidText } from '../../texts/code-text.ts'
 import { ReasonInput } from './ReasonInput.tsx'
 
 interface DialogProps {
@@ -33,13 +34,14 @@ function useChange({ version, onClose }: DialogProps, movesMoney: boolean) {
 
 /** Changes one setting, or takes its change back. */
 export function SettingDialog(props: DialogProps & { readonly setting: OperatorSettings['fields'][number] }) {
-  const { key, about, type, choices, value, fallback, origin, moves_money: movesMoney } = props.setting
+  const { key, type, choices, value, fallback, origin, moves_money: movesMoney } = props.setting
+  const { about, about_codes: codes } = props.setting
   const [text, setText] = useState(value ?? '')
   const [reason, setReason] = useState('')
   const change = useChange(props, movesMoney)
   const field = {
     label: key,
-    description: t`${about} Default: ${fallback ?? t`none`}.`,
+    description: t`${saidText(about, codes)} Default: ${fallback ?? t`none`}.`,
     value: text,
     onChange: (event: { currentTarget: { value: string } }) => setText(event.currentTarget.value),
   }

@@ -7,6 +7,7 @@ import { setupQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
+import { saidText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { useMayOperate } from './use-may-operate.ts'
 
@@ -43,7 +44,7 @@ export function SetupPanel() {
   )
 }
 
-function SetupStep({ step: { step, is_done, detail, todo, link, has_test } }: { step: Step }) {
+function SetupStep({ step: { step, is_done, link, has_test, ...found } }: { step: Step }) {
   const mayOperate = useMayOperate()
   const test = useWrite<void, SetupTest>(
     () => ({ method: 'POST', path: `operator/setup/${step === 'mail' ? 'mail' : 'payments'}-test`, body: {} }),
@@ -54,8 +55,8 @@ function SetupStep({ step: { step, is_done, detail, todo, link, has_test } }: { 
       <h3 className={styles.setupName}>
         {texts.names[step]} <State state={is_done ? 'ok' : 'warn'}>{is_done ? texts.done : texts.open}</State>
       </h3>
-      <p>{detail}</p>
-      {todo !== null && <p className={styles.hint}>{todo}</p>}
+      <p>{saidText(found.detail, found.detail_codes)}</p>
+      {found.todo !== null && <p className={styles.hint}>{saidText(found.todo, found.todo_codes)}</p>}
       <div className={styles.buttons}>
         {!is_done && link !== null && <a href={link}>{texts.links[step]}</a>}
         {has_test && mayOperate && (
@@ -70,7 +71,7 @@ function SetupStep({ step: { step, is_done, detail, todo, link, has_test } }: { 
             <State state={test.data.is_working ? 'ok' : 'danger'}>
               {test.data.is_working ? texts.works : texts.fails}
             </State>{' '}
-            {test.data.detail}
+            {saidText(test.data.detail, test.data.detail_codes)}
           </>
         )}
       </p>

@@ -8,7 +8,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
-import { codeText } from '../../texts/code-text.ts'
+import { codeText, saidText } from '../../texts/code-text.ts'
 
 const checkStates = { ok: 'ok', warning: 'warn', failed: 'danger' } as const
 
@@ -26,14 +26,14 @@ export function System() {
                 rows={checks}
                 keyOf={({ check }) => check}
                 columns={[
-                  { title: t`Check`, place: 'name', cell: ({ check }) => check },
+                  { title: t`Check`, place: 'name', cell: ({ check }) => codeText(check) },
                   {
                     title: t`State`,
                     place: 'figure',
                     isLabelled: true,
                     cell: ({ state }) => <State state={checkStates[state]}>{codeText(state)}</State>,
                   },
-                  { title: t`Detail`, cell: ({ detail }) => detail },
+                  { title: t`Detail`, cell: ({ detail, detail_codes }) => saidText(detail, detail_codes) },
                 ]}
               />
             </Panel>
@@ -43,7 +43,7 @@ export function System() {
                 rows={jobs}
                 keyOf={({ name }) => name}
                 columns={[
-                  { title: t`Job`, place: 'name', cell: ({ name }) => name.replaceAll('_', ' ') },
+                  { title: t`Job`, place: 'name', cell: ({ name }) => codeText(name) },
                   {
                     title: t`Last run`,
                     isLabelled: true,

@@ -1,4 +1,5 @@
 import { Problem, problemOf } from '../../api/request.ts'
+import { errorText } from '../../texts/code-text.ts'
 
 export interface ChatUsage {
   readonly completion_tokens: number
@@ -57,7 +58,8 @@ export async function streamChat(
     if (data === '[DONE]') break
     const chunk = JSON.parse(data) as ChatChunk
     if (chunk.error) {
-      throw new Problem(chunk.error.message, { status: 200, code: chunk.error.code ?? 'stream_interrupted', requestId })
+      const { message, code = 'stream_interrupted' } = chunk.error
+      throw new Problem(errorText(code, message), { status: 200, code, requestId })
     }
     usage = chunk.usage ?? usage
     const next = withDelta(content, chunk.choices?.[0]?.delta ?? {})

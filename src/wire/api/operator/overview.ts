@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { providerKinds } from '../../../base/domain/offer.ts'
 import { serverStates } from '../../../base/domain/server-state.ts'
+import { codedSentences } from '../coded-sentences.ts'
 
 // Answers under /console/api/operator about the installation. Amounts are USD with at most 9 decimals.
 
@@ -107,7 +108,9 @@ export const overview = z
         kind: z.enum(alarmKinds),
         severity: z.enum(['danger', 'warn']),
         message: z.string(),
+        message_codes: codedSentences,
         todo: z.string().describe('What to do.'),
+        todo_codes: codedSentences,
         link: z.string().nullable().describe('The page of the console to do it on.'),
         since: z.string().nullable(),
       }),

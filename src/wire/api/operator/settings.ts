@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { codedSentences } from '../coded-sentences.ts'
 import { reason } from '../hosters.ts'
 import { parseStrictBody } from '../strict-body.ts'
 
@@ -10,7 +11,8 @@ export const operatorSettings = z
     fields: z.array(
       z.object({
         key: z.string().describe('As in switchyard.yaml, such as `routing.attempts_max`.'),
-        about: z.string(),
+        about: z.string().describe('What it does.'),
+        about_codes: codedSentences,
         type: z.string().describe('What it must be.'),
         choices: z.array(z.string()).nullable(),
         value: z.string().nullable(),

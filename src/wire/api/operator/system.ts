@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { codedSentences } from '../coded-sentences.ts'
 import { overview } from './overview.ts'
 
 /** The answer of `GET /console/api/operator/system`. */
@@ -7,7 +8,14 @@ export const operatorSystem = z
     version: z.string().describe('Of the node that answers.'),
     nodes: overview.shape.nodes,
     checks: z
-      .array(z.object({ check: z.string(), state: z.enum(['ok', 'warning', 'failed']), detail: z.string() }))
+      .array(
+        z.object({
+          check: z.string(),
+          state: z.enum(['ok', 'warning', 'failed']),
+          detail: z.string(),
+          detail_codes: codedSentences,
+        }),
+      )
       .describe('What the command `doctor` checks of the database. It also checks the machine and every server.'),
     jobs: z.array(
       z.object({

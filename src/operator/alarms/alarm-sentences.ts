@@ -1,0 +1,53 @@
+/** What alarms say, and what to do. */
+export const alarmSentences = {
+  'alarm.audit_violations': 'The last audit found {violations} violations in the ledger.',
+  'alarm.audit_violations.todo': 'Grant no credit until it is clear why. For details, run: {command}',
+  'alarm.payment_differences': 'The payment provider and the books differ in {count} charges, refunds or credits.',
+  'alarm.payment_differences.todo': 'For details, run: {command}',
+  'alarm.audit_missing': 'The ledger was not audited lately.',
+  'alarm.check_log': 'Check the log of the nodes.',
+  'alarm.promotion_over_budget':
+    'Yesterday, hosters earned {spent} USD from promotion credit. The budget of a day is {budget} USD.',
+  'alarm.promotion_over_budget.todo': 'Look for customers that only use free credit.',
+  'alarm.no_servers': 'No server is configured, so no request can be served.',
+  'alarm.no_servers.todo': 'Add an endpoint.',
+  'alarm.server_ejected': '{name} gets no requests for {model}: it failed or asked for a pause.',
+  'alarm.server_failing': '{name} fails for {model}: {failed} of the last {attempts} attempts failed.',
+  'alarm.server_failing.all': '{name} fails for {model}: the last attempts failed.',
+  'alarm.server.last': 'No other server of {model} works.',
+  'alarm.server.todo': 'Check the server and its key.',
+  'alarm.server.error': 'Last error: {error}.',
+  'alarm.price_below_cost': '{model} is sold below its cost at {name}.',
+  'alarm.price_below_cost.todo': 'Raise its price, or correct its cost.',
+  'alarm.hoster_suspended': 'The hoster {name} is suspended and gets no requests.',
+  'alarm.hoster_suspended.todo': 'Read the reason and its appeal, then make it active again or retire it.',
+  'alarm.budget_spent': '{name} has spent its budget of {budget} USD for this month and gets no requests.',
+  'alarm.budget_spent.last': 'Nobody else serves {models}.',
+  'alarm.budget_spent.todo': 'Raise its monthly_budget_usd, or wait for the next month (UTC).',
+  'alarm.jobs_late.todo': 'Without jobs, nothing is audited, mailed or paid out. Restart the node whose queue hangs.',
+  'alarm.job_failed': 'The job {task} failed.',
+  'alarm.sums_late': 'The sums over all customers are old: the job that writes them does not run.',
+  'alarm.disk_low.data': 'The disk of the data directory on {host} has {free} GB left of {size} GB.',
+  'alarm.disk_low.journal': 'The disk of the journal on {host} has {free} GB left of {size} GB.',
+  'alarm.disk_low.todo':
+    'Free space or enlarge the disk. Remove no file of the journal: its files are charges. A full disk serves no paid request.',
+  'alarm.backup_none': 'There is no backup.',
+  'alarm.backup_old': 'The last backup is older than {days} days.',
+  'alarm.backup_old.todo':
+    'Run every night: {command} DIRECTORY. If you back up by other means, set alarms.backup_days to 0.',
+  'alarm.webhook_missing':
+    '{name} has no webhook. Payments, refunds and chargebacks are noticed only minutes later, when the gateway asks.',
+  'alarm.webhook_missing.todo': 'Add the webhook at {name}, and set payments.{name}.webhook_secret.',
+  'alarm.webhook_silent':
+    '{name} took payments in the last week and sent no event. Payments, refunds and chargebacks are noticed only minutes later, when the gateway asks.',
+  'alarm.webhook_silent.todo': 'Check the address of the webhook at {name}: /webhooks/{name}, reachable from outside.',
+  'alarm.rotation_sealed': 'Stored secrets are still sealed with a former master key.',
+  'alarm.rotation_sealed.todo': 'See what is left: {command}',
+  'alarm.rotation_waiting': 'A new master key waits for nodes that do not have it, so all seal with the old one.',
+  'alarm.rotation_waiting.todo': 'Give it to every node, then run: {command}',
+  'alarm.grants_waiting': '{count} grants wait for a second operator.',
+  'alarm.promotion_reviews':
+    'Promotional earnings of {count} hosters come from related customers and wait for a decision.',
+  'alarm.models_waiting': 'Hosters offer {count} model ids that wait for your approval: {models}.',
+  'alarm.decide': 'Decide on it.',
+} as const
