@@ -3,6 +3,7 @@ import { errorTable } from '../src/base/domain/errors.ts'
 import type { AttemptOutcome, ExclusionReason } from '../src/base/domain/handoff.ts'
 import { hosterStates } from '../src/base/domain/hoster-state.ts'
 import { installationRoles, memberRoles } from '../src/base/domain/member-role.ts'
+import { refusals } from '../src/base/domain/refusals.ts'
 import type { Sentences } from '../src/base/domain/said.ts'
 import { serverStates } from '../src/base/domain/server-state.ts'
 import { standings } from '../src/market/trust/trust-score.ts'
@@ -168,6 +169,7 @@ export const sentences: Sentences = {
   ...durabilitySentences,
   ...settingSentences,
   ...trustSentences,
+  ...refusals,
 }
 
 /** The English text of each code. Only the files of other languages have them: see code-text.ts. */

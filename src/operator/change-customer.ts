@@ -3,6 +3,7 @@ import type { Pool, Sql } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import type { MemberRole } from '../base/domain/member-role.ts'
 import type { Nanos } from '../base/domain/money.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
 import type { Invitations, MadeInvitation } from '../identity/people/invitations.ts'
 import { checkInvitation } from '../identity/people/members.ts'
 import { createCustomer, findCustomer, setAccountTier, setDisabled, setOwnLimits } from '../money/accounts/customers.ts'
@@ -40,7 +41,7 @@ export function addCustomer(
     )
     if (customer !== undefined) return customer.customerId
     throw new ApiError('invalid_value', {
-      message: `There is already a customer ${email}. Search for it in the list.`,
+      message: sayRefusal('refusal.customer_exists', { email }),
       param: 'email',
     })
   })
@@ -118,7 +119,7 @@ function definedFields(change: CustomerChange): Partial<CustomerState> {
 function requireTier(tier: string, tiers: readonly string[]): void {
   if (tiers.includes(tier)) return
   throw new ApiError('invalid_value', {
-    message: `There is no account tier ${JSON.stringify(tier)}. Choose one of ${tiers.join(', ')}.`,
+    message: sayRefusal('refusal.no_tier_named', { tier, tiers: tiers.join(', ') }),
     param: 'tier',
   })
 }

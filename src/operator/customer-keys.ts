@@ -1,6 +1,7 @@
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { refuseOutage } from '../base/db/refuse-outage.ts'
 import { ApiError } from '../base/domain/errors.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
 import { unused } from '../base/domain/spend.ts'
 import { issueNoted } from '../identity/auth/key-ring.ts'
 import {
@@ -60,7 +61,7 @@ export function revokeCustomerKey(pool: Pool, actor: Actor, customerId: string, 
 /** Finds the key that this text is, of any customer. Rejects with `not_found`. */
 export async function findCustomerKey(sql: Sql, key: string): Promise<FoundKey> {
   const found = await findKeyItself(sql, key, null).catch(refuseOutage)
-  if (found === undefined) throw new ApiError('not_found', { message: 'No customer has this key.' })
+  if (found === undefined) throw new ApiError('not_found', { message: sayRefusal('refusal.key_of_nobody') })
   return {
     customer_id: found.customerId,
     customer_email: found.customerEmail,
@@ -78,5 +79,5 @@ function stateOf({ revokedAt, expiresAt, pausedAt }: KeyListing): FoundKey['stat
 }
 
 function noSuchKey(): ApiError {
-  return new ApiError('not_found', { message: 'This customer has no such key, or it was revoked before.' })
+  return new ApiError('not_found', { message: sayRefusal('refusal.no_key_of_customer') })
 }

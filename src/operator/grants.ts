@@ -3,6 +3,7 @@ import type { Pool, Sql } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { usd } from '../base/domain/money.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
 import { findCustomer, promoteAccountTier } from '../money/accounts/customers.ts'
 import { hasPaidCredit } from '../money/ledger/accounts/has-paid-credit.ts'
 import { balanceOf, readBalance } from '../money/ledger/accounts/read-balance.ts'
@@ -79,7 +80,7 @@ export function decideGrant(
       [grantId],
     )
     const [waiting] = rows
-    if (waiting === undefined) throw new ApiError('not_found', { message: 'There is no such grant. Reload the list.' })
+    if (waiting === undefined) throw new ApiError('not_found', { message: sayRefusal('refusal.no_grant') })
     const customer = await findCustomer(sql, waiting.customerId)
     if (isApproved && customer?.deletedAt !== null) throw new ApiError('customer_not_found')
     const isFirst = !(await hasPaidCredit(sql, waiting.customerId))
@@ -98,12 +99,12 @@ export function decideGrant(
         return { state: decision }
       case 'own_request':
         throw new ApiError('role_not_allowed', {
-          message: 'You asked for this grant yourself. Another operator must approve it; you can withdraw it.',
+          message: sayRefusal('refusal.own_grant'),
         })
       case 'ref_taken':
         throw refTaken(waiting.ref)
       default:
-        throw new ApiError('not_found', { message: 'This grant was decided before. Reload the list.' })
+        throw new ApiError('not_found', { message: sayRefusal('refusal.grant_decided') })
     }
   })
 }
@@ -119,7 +120,7 @@ async function ask<T extends string>(sql: Sql, statement: string, values: unknow
 
 function refTaken(ref: string): ApiError {
   return new ApiError('invalid_value', {
-    message: `The ref ${JSON.stringify(ref)} was used for another customer or amount, with another mark, or was rejected. Choose another one. Nothing was changed.`,
+    message: sayRefusal('refusal.ref_taken', { ref }),
     param: 'ref',
   })
 }

@@ -6,6 +6,8 @@ import { DAY_MS } from '../base/domain/durations.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import type { InstallationRole } from '../base/domain/member-role.ts'
 import { type OperatorScope, operatorScopes } from '../base/domain/operator-scope.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
+import { joined, type Said } from '../base/domain/said.ts'
 import type { Clock } from '../base/runtime/scheduler.ts'
 import { hashApiKey, hasValidChecksum, hintOf, mintApiKey } from '../identity/auth/api-key.ts'
 import { credentialOf } from '../identity/auth/authenticator.ts'
@@ -96,14 +98,14 @@ export function createOperatorKeys({ desk, lookups, clock, seal, open }: Operato
           'SELECT revoke_operator_key_by_operator($1, $2, $3) AS done',
           [actor.session, keyId, actor.address],
         )
-        if (!done) throw new ApiError('not_found', { message: 'There is no such key, or it was revoked before.' })
+        if (!done) throw new ApiError('not_found', { message: sayRefusal('refusal.no_operator_key') })
       }),
   }
 }
 
 export function lacksScope(scope: OperatorScope): ApiError {
   return new ApiError('insufficient_scope', {
-    message: `This operator key may not do this. Use one with the scope "${scope}".`,
+    message: sayRefusal('refusal.key_needs_scope', { scope }),
   })
 }
 
@@ -128,15 +130,15 @@ export function sortedScopes(scopes: readonly OperatorScope[]): OperatorScope[] 
 
 /** The error for a verdict of issue_operator_key_as. */
 export function operatorKeyRefusal(verdict: string): ApiError {
-  const [param, message] = refusals[verdict] ?? ['person_id', 'The key was not made.']
-  return new ApiError('invalid_value', { param, message: `${message} Nothing was changed.` })
+  const [param, message] = refusals[verdict] ?? ['person_id', sayRefusal('refusal.key_not_made')]
+  return new ApiError('invalid_value', { param, message: joined(message, sayRefusal('refusal.nothing_changed')) })
 }
 
-const refusals: Readonly<Record<string, readonly [param: string, message: string]>> = {
-  no_role: ['person_id', 'This person is neither operator nor auditor.'],
-  other_operator: ['person_id', 'Operators make keys for themselves and for auditors.'],
-  auditor_reads: ['scopes', 'The key of an auditor has the scope read only.'],
-  too_many: ['person_id', 'This person has 100 keys. Revoke one first.'],
+const refusals: Readonly<Record<string, readonly [param: string, message: Said]>> = {
+  no_role: ['person_id', sayRefusal('refusal.person_without_role')],
+  other_operator: ['person_id', sayRefusal('refusal.key_of_other_operator')],
+  auditor_reads: ['scopes', sayRefusal('refusal.auditor_reads')],
+  too_many: ['person_id', sayRefusal('refusal.too_many_operator_keys')],
 }
 
 export async function listOperatorKeys(sql: Sql): Promise<OperatorKeyList> {

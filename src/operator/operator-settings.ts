@@ -1,6 +1,8 @@
 import { noteAction } from '../base/db/audit-log.ts'
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
+import type { Said } from '../base/domain/said.ts'
 import type { SettingsRules } from '../base/domain/settings-rules.ts'
 import { isJsonObject } from '../base/runtime/json-object.ts'
 import { differencesOf } from '../market/supply/providers/providers.ts'
@@ -71,8 +73,8 @@ export function createOperatorSettings({
 
 function refuseUnlessManaged(rules: SettingsRules, key: string, mayMoveMoney: boolean): void {
   const setting = rules.settingOf(key)
-  if (setting === undefined) throw refusal(`${key} cannot be changed here. It needs switchyard.yaml.`)
-  if (setting.isInFile) throw refusal(`${key} is declared in switchyard.yaml, and that counts. Change it there.`)
+  if (setting === undefined) throw refusal(sayRefusal('refusal.setting_needs_file', { key }))
+  if (setting.isInFile) throw refusal(sayRefusal('refusal.setting_in_file', { key }))
   if (setting.movesMoney && !mayMoveMoney)
     throw refusal(`${key} decides what is paid or given away. Send it to settings/money.`)
   // A key with the scope `money` alone changes nothing else.
@@ -83,4 +85,4 @@ function valueAt(settings: unknown, key: string): unknown {
   return key.split('.').reduce((inner, step) => (isJsonObject(inner) ? inner[step] : undefined), settings)
 }
 
-const refusal = (message: string) => new ApiError('invalid_value', { message, param: 'changes' })
+const refusal = (message: Said | string) => new ApiError('invalid_value', { message, param: 'changes' })

@@ -1,5 +1,6 @@
 import type { Sql } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
 import type { Log } from '../base/runtime/log.ts'
 import type { Scheduler } from '../base/runtime/scheduler.ts'
 import type { Overview } from '../wire/api/operator/overview.ts'
@@ -73,7 +74,7 @@ export function createOverviewWatch(deps: {
     watch(sessionId, listener) {
       if (isStopped || watches.size >= WATCHES_MAX) {
         throw new ApiError('rate_limit_exceeded', {
-          message: 'Too many pages are open at the same time. Close some of them, then reload this one.',
+          message: sayRefusal('refusal.too_many_pages'),
           retryAfterS: 10,
         })
       }

@@ -6,6 +6,8 @@ import { refuseOutage } from '../base/db/refuse-outage.ts'
 import { DAY_MS } from '../base/domain/durations.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { usd } from '../base/domain/money.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
+import { joined, type Said } from '../base/domain/said.ts'
 import type { Clock } from '../base/runtime/scheduler.ts'
 import { emailOrNull } from '../money/accounts/customers.ts'
 import type { CreditEvidence } from '../money/ledger/credit-evidence.ts'
@@ -84,7 +86,7 @@ export function createPaymentService(deps: {
         )
         if (verdict === 'no_payment') throw new ApiError('payment_not_found')
         if (verdict === 'not_manual') {
-          throw invalid('id', 'Only manual payments are confirmed by people. The provider reports this one.')
+          throw invalid('id', sayRefusal('refusal.payment_not_manual'))
         }
         if (verdict === 'paid') await evidence.add(sql, 'payment', paymentId, { customerId })
         return { result: verdict, payment: showOperatorPayment(await find(sql, paymentId)) }
@@ -93,14 +95,11 @@ export function createPaymentService(deps: {
       const known = await find(pool, paymentId).catch(refuseOutage)
       const provider = drivers.find(({ name }) => name === known.driver)?.provider ?? null
       if (known.hasProvider && provider === null) {
-        throw invalid('id', 'The provider of this payment is not set up any more, so it cannot refund it.')
+        throw invalid('id', sayRefusal('refusal.payment_provider_gone'))
       }
       const refunds = provider?.refunds ?? null
       if (provider !== null && refunds === null) {
-        throw invalid(
-          'id',
-          'Refund this payment on the pages of its provider: it is booked when the provider reports it.',
-        )
+        throw invalid('id', sayRefusal('refusal.refund_at_provider'))
       }
       const totalMinor = provider === null ? null : await totalOf(provider, known)
       const reversalId = randomUUID()
@@ -115,7 +114,7 @@ export function createPaymentService(deps: {
         if (amount <= 0n) throw reversalRefusals.above_payment
         // With its part of the taxes, in whole cents.
         askedMinor = totalMinor === null ? null : (totalMinor * amount) / payment.amountNanos
-        if (askedMinor === 0n) throw invalid('amount_usd', 'A refund is at least a cent.')
+        if (askedMinor === 0n) throw invalid('amount_usd', sayRefusal('refusal.refund_below_cent'))
         const verdict = await ask<ReverseVerdict>(
           sql,
           'SELECT reverse_payment_by_operator($1, $2, $3, $4, $5, $6, $7, $8) AS verdict',
@@ -153,8 +152,7 @@ export function createPaymentService(deps: {
         )
         if (done) return
         throw new ApiError('not_found', {
-          message:
-            'There is nothing to give back: the reversal is unknown, was returned before, or its provider reports it.',
+          message: sayRefusal('refusal.nothing_to_give_back'),
         })
       }),
     makeVouchers: (actor, { amountNanos, count, expiresInDays, note, isPromotion }) =>
@@ -170,10 +168,7 @@ export function createPaymentService(deps: {
             [actor.session, voucherId, hash, hint, amountNanos, note, isPromotion, expiresAt, actor.address],
           )
           if (verdict === 'above_limit') {
-            throw invalid(
-              'amount_usd',
-              'One operator can make vouchers of 100 USD in 24 hours where there is another one. Let the other one make some, or use the command line. Nothing was made.',
-            )
+            throw invalid('amount_usd', sayRefusal('refusal.too_many_vouchers'))
           }
           await evidence.addVoucher(sql, voucherId, amountNanos)
           made.push({ id: voucherId, code, amount_usd: usd(amountNanos), expires_at: expiresAt.toISOString() })
@@ -209,7 +204,7 @@ export function createPaymentService(deps: {
           [actor.session, voucherId, actor.address],
         )
         if (done) return
-        throw new ApiError('not_found', { message: 'There is no such voucher, or it was used or revoked before.' })
+        throw new ApiError('not_found', { message: sayRefusal('refusal.no_voucher') })
       }),
   }
 }
@@ -232,11 +227,11 @@ type ConfirmVerdict = 'paid' | 'paid_before' | 'waiting' | 'not_manual' | 'no_pa
 type ReverseVerdict = 'taken' | 'duplicate' | 'not_paid' | 'not_manual' | 'above_payment' | 'spent' | 'no_payment'
 
 const reversalRefusals = {
-  duplicate: invalid('id', 'This reversal was made before.'),
-  not_paid: invalid('id', 'This payment was not paid, so there is nothing to take back.'),
-  not_manual: invalid('is_chargeback', 'The provider reports chargebacks of this payment itself.'),
-  above_payment: invalid('amount_usd', 'The payment has less left than this amount.'),
-  spent: invalid('amount_usd', 'The customer has less free credit than this amount. Only unspent credit is refunded.'),
+  duplicate: invalid('id', sayRefusal('refusal.reversal_repeated')),
+  not_paid: invalid('id', sayRefusal('refusal.payment_not_paid')),
+  not_manual: invalid('is_chargeback', sayRefusal('refusal.chargeback_by_provider')),
+  above_payment: invalid('amount_usd', sayRefusal('refusal.above_payment')),
+  spent: invalid('amount_usd', sayRefusal('refusal.credit_spent')),
   no_payment: new ApiError('payment_not_found'),
 } as const
 
@@ -245,6 +240,6 @@ async function ask<T extends string>(sql: Sql, statement: string, values: unknow
   return verdict
 }
 
-function invalid(param: string, message: string): ApiError {
-  return new ApiError('invalid_value', { param, message: `${message} Nothing was changed.` })
+function invalid(param: string, message: Said): ApiError {
+  return new ApiError('invalid_value', { param, message: joined(message, sayRefusal('refusal.nothing_changed')) })
 }

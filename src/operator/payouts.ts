@@ -4,6 +4,8 @@ import { refuseOutage } from '../base/db/refuse-outage.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { usd } from '../base/domain/money.ts'
 import { type PayoutDriverName, payoutLabels } from '../base/domain/money-drivers.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
+import { joined, type Said } from '../base/domain/said.ts'
 import type { Clock } from '../base/runtime/scheduler.ts'
 import { listFunds, readFunds } from '../money/payouts/earnings.ts'
 import { listPayoutChanges } from '../money/payouts/payout-accounts.ts'
@@ -103,7 +105,8 @@ export function createPayoutService(deps: {
     one: batchId => one(pool, batchId).catch(refuseOutage),
     async prepare(actor, name) {
       const driver = drivers.find(each => each.name === name)
-      if (driver === undefined) throw invalid('driver', `Hosters are not paid by ${payoutLabels[name]} here. Use csv.`)
+      if (driver === undefined)
+        throw invalid('driver', sayRefusal('refusal.no_payout_driver', { driver: payoutLabels[name] }))
       return act(deskPool, actor, async sql => {
         const { batchId, hosters } = await preparePayouts(sql, actor, driver, rules, clock.epochMs())
         return {
@@ -123,18 +126,15 @@ export function createPayoutService(deps: {
         const result = await approvePayouts(sql, actor, batchId)
         if (result === 'no_batch') throw noBatch()
         if (result === 'undecided') {
-          throw invalid(
-            'batch_id',
-            'Promotional earnings in this batch wait for a decision. Release or withhold them first.',
-          )
+          throw invalid('batch_id', sayRefusal('refusal.batch_has_reviews'))
         }
-        if (result === 'cancelled') throw invalid('batch_id', 'This batch was cancelled.')
+        if (result === 'cancelled') throw invalid('batch_id', sayRefusal('refusal.batch_cancelled'))
         return { result, batch: await one(sql, batchId) }
       }),
     async settle(actor, batchId) {
       const batch = await findBatch(pool, batchId).catch(refuseOutage)
       if (batch === undefined) throw noBatch()
-      if (batch.state === 'prepared') throw invalid('batch_id', 'This batch is not approved.')
+      if (batch.state === 'prepared') throw invalid('batch_id', sayRefusal('refusal.batch_not_approved'))
       const settled = await sync.settle(batchId).catch(refuseOutage)
       const { file: _, ...detail } = settled
       const { personId, keyId, address } = actor
@@ -151,18 +151,17 @@ export function createPayoutService(deps: {
     decide: (actor, reviewId, { isReleased, reason }) =>
       act(deskPool, actor, async sql => {
         if (await decidePromotionReview(sql, actor, { reviewId, isReleased, reason })) return reviews(sql)
-        throw new ApiError('not_found', { message: 'There is no such review, or it was decided before.' })
+        throw new ApiError('not_found', { message: sayRefusal('refusal.no_review') })
       }),
     book: (actor, payoutId, failure) =>
       act(deskPool, actor, async sql => {
         const verdict = await settleBankPayout(sql, actor, payoutId, failure)
-        if (verdict === 'not_csv') throw invalid('payout_id', 'The provider of this payout reports it itself.')
-        if (verdict === 'not_sent') throw invalid('payout_id', 'This payout was not sent.')
+        if (verdict === 'not_csv') throw invalid('payout_id', sayRefusal('refusal.payout_by_provider'))
+        if (verdict === 'not_sent') throw invalid('payout_id', sayRefusal('refusal.payout_not_sent'))
         const { rows } = await sql.query<{ id: string }>('SELECT batch_id AS id FROM payout WHERE payout_id = $1', [
           payoutId,
         ])
-        if (rows[0] === undefined)
-          throw new ApiError('not_found', { message: 'There is no such payout. Reload the list.' })
+        if (rows[0] === undefined) throw new ApiError('not_found', { message: sayRefusal('refusal.no_payout') })
         return one(sql, rows[0].id)
       }),
     async money(hosterId) {
@@ -194,18 +193,16 @@ export function createPayoutService(deps: {
           return { clawback_id: order.clawbackId, is_repeat: verdict === 'duplicate' }
         }
         if (verdict === 'no_hoster') throw new ApiError('hoster_not_found')
-        if (verdict === 'no_dispute') throw invalid('dispute_id', 'There is no such dispute of a payment.')
+        if (verdict === 'no_dispute') throw invalid('dispute_id', sayRefusal('refusal.no_dispute'))
         throw invalid(
           'amount_usd',
-          verdict === 'above_dispute'
-            ? 'The dispute took less than this, or other claw-backs have it.'
-            : 'The hoster never earned this much.',
+          verdict === 'above_dispute' ? sayRefusal('refusal.above_dispute') : sayRefusal('refusal.above_earnings'),
         )
       }),
     returnClawback: (actor, clawbackId, reason) =>
       act(deskPool, actor, async sql => {
         if (await returnClawback(sql, actor, clawbackId, reason)) return
-        throw new ApiError('not_found', { message: 'There is no such claw-back, or it was given back before.' })
+        throw new ApiError('not_found', { message: sayRefusal('refusal.no_claw_back') })
       }),
   }
 }
@@ -272,9 +269,9 @@ function showDispute({ reversalId, reference, email, leftNanos, reason, at }: Di
 }
 
 function noBatch(): ApiError {
-  return new ApiError('not_found', { message: 'There is no such batch. Reload the list.' })
+  return new ApiError('not_found', { message: sayRefusal('refusal.no_batch') })
 }
 
-function invalid(param: string, message: string): ApiError {
-  return new ApiError('invalid_value', { param, message: `${message} Nothing was changed.` })
+function invalid(param: string, message: Said): ApiError {
+  return new ApiError('invalid_value', { param, message: joined(message, sayRefusal('refusal.nothing_changed')) })
 }

@@ -5,6 +5,7 @@ import { queryRow } from '../base/db/query-row.ts'
 import { refuseOutage } from '../base/db/refuse-outage.ts'
 import { ApiError, type ErrorCode } from '../base/domain/errors.ts'
 import type { InstallationRole } from '../base/domain/member-role.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
 import { blockPerson, unblockPerson } from '../identity/people/blocks.ts'
 import type { Invitations, MadeInvitation, PendingInvite } from '../identity/people/invitations.ts'
 import { dropInvitedRole } from '../identity/people/invited-roles.ts'
@@ -76,7 +77,7 @@ export function createOperatorPeople(desk: Pool, invitations: Invitations): Oper
     dropInvite: (actor, personId) =>
       act(desk, actor, async sql => {
         const dropped = await dropInvitedRole(sql, personId)
-        if (dropped === undefined) throw new ApiError('not_found', { message: 'No invitation of this person is open.' })
+        if (dropped === undefined) throw new ApiError('not_found', { message: sayRefusal('refusal.no_invitation') })
         const { email, role } = dropped
         await noteAction(sql, {
           action: 'operator.invite_revoked',
@@ -165,7 +166,7 @@ async function findWithoutRole(sql: Sql, personId: string): Promise<{ personId: 
     'SELECT email, installation_role AS role FROM person WHERE person_id = $1 FOR NO KEY UPDATE',
     [personId],
   )
-  if (rows[0] === undefined) throw new ApiError('not_found', { message: 'Nobody here has this id. Reload the page.' })
+  if (rows[0] === undefined) throw new ApiError('not_found', { message: sayRefusal('refusal.no_person') })
   const { email, role } = rows[0]
   if (role !== null) throw new ApiError('has_role')
   return { personId, email }

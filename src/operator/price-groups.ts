@@ -1,5 +1,6 @@
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
 import {
   assignToCustomer,
   assignToTier,
@@ -68,7 +69,7 @@ export function createOperatorPriceGroups(deps: {
     },
     assignToCustomer: (actor, order) => write(actor, sql => assignToCustomer(sql, actor, order)),
     async assignToTier(actor, order) {
-      if (!tiers().includes(order.tier)) throw new ApiError('not_found', { message: 'There is no such account tier.' })
+      if (!tiers().includes(order.tier)) throw new ApiError('not_found', { message: sayRefusal('refusal.no_tier') })
       await write(actor, sql => assignToTier(sql, actor, order))
     },
   }

@@ -4,6 +4,8 @@ import { ApiError } from '../base/domain/errors.ts'
 import { billedCost, usd } from '../base/domain/money.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { type ProviderSecrets, providerSecrets } from '../base/domain/provider-secrets.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
+import type { Said } from '../base/domain/said.ts'
 import type { SealingKeys } from '../base/domain/sealing-keys.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { elementAt } from '../base/runtime/collections.ts'
@@ -111,7 +113,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
     refuseSecretsIn(settings)
     const { name, base_url: baseUrl } = settings
     if (typeof name === 'string' && namesInFile().has(name))
-      throw refusal(`The name "${name}" is declared in switchyard.yaml. Choose another one.`)
+      throw refusal(sayRefusal('refusal.provider_in_file', { name }))
     if (typeof baseUrl === 'string') refuseLinkLocal(baseUrl)
     return readOr400(readEndpoint, { ...settings, ...secrets })
   }
@@ -120,8 +122,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
     const given = definedOf(sent)
     if (before?.settings == null || Object.keys(given).length > 0) return given
     if (before.secretsSealed === null) return {}
-    if (isElsewhere(before.settings, settings))
-      throw refusal('The address has changed, so the stored key is not sent there. Send the key again.')
+    if (isElsewhere(before.settings, settings)) throw refusal(sayRefusal('refusal.provider_moved'))
     return openSecretsOf(masterKeys, before)
   }
   const secretsOfAsked = async (order: ReturnType<typeof parseAskedProvider>) => {
@@ -140,15 +141,14 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
       check(settings, given)
       const name = settings.name as string
       return write(actor, name, before => {
-        if (before?.settings != null) throw refusal(`There is a provider with the name "${name}". Choose another one.`)
+        if (before?.settings != null) throw refusal(sayRefusal('refusal.provider_exists', { name }))
         return { action: 'provider.created', settings, secrets: given, reason }
       })
     },
     change: (actor, name, { settings, secrets, reason, version }) =>
       write(actor, name, before => {
         requireVersion(before, version)
-        if (settings.name !== name)
-          throw refusal('The name of a provider stays, because receipts name it. Make another provider.')
+        if (settings.name !== name) throw refusal(sayRefusal('refusal.provider_name_stays'))
         const kept = secretsFor(before, settings, secrets)
         check(settings, kept)
         return { action: 'provider.changed', settings, secrets: kept, reason }
@@ -188,7 +188,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
       const secrets = await secretsOfAsked(order)
       const { settings } = order
       const chosen = modelEntriesOf(settings).find(({ id }) => id === order.model)
-      if (chosen === undefined) throw refusal(`The settings have no model "${order.model}".`)
+      if (chosen === undefined) throw refusal(sayRefusal('refusal.settings_lack_model', { model: order.model }))
       const { cost_per_million_usd: cost = chosen.price_per_million_usd } = chosen
       const model = { ...chosen, enabled: true, price_per_million_usd: cost }
       const offer = elementAt(check({ ...settings, enabled: true, models: [model] }, secrets), 0)
@@ -242,7 +242,7 @@ function refuseLinkLocal(baseUrl: string): void {
   if (host === undefined) return
   const address = ipaddr.isValid(host) ? ipaddr.process(host) : null
   if (address?.range() === 'linkLocal' || metadataHosts.has(address?.toString() ?? host))
-    throw refusal(`${host} is an address of this machine's own network link, where no model server can be.`)
+    throw refusal(sayRefusal('refusal.link_local', { host }))
 }
 
 /** Where clouds serve the keys of a machine: GCP, AWS over IPv6, Alibaba, Azure. */
@@ -267,9 +267,8 @@ function refuseSupply(error: unknown): never {
   throw error
 }
 
-const refusal = (message: string) => new ApiError('invalid_value', { message, param: 'settings' })
-const noProvider = () =>
-  new ApiError('not_found', { message: 'There is no managed provider with this name. Reload the list.' })
+const refusal = (message: Said | string) => new ApiError('invalid_value', { message, param: 'settings' })
+const noProvider = () => new ApiError('not_found', { message: sayRefusal('refusal.no_provider') })
 
 function requireVersion(before: Provider | undefined, version: number): void {
   if (before?.settings == null) throw noProvider()
@@ -279,6 +278,6 @@ function requireVersion(before: Provider | undefined, version: number): void {
 function switched(settings: JsonObject, model: string | undefined, isEnabled: boolean): JsonObject {
   if (model === undefined) return { ...settings, enabled: isEnabled }
   const models = modelEntriesOf(settings)
-  if (!models.some(({ id }) => id === model)) throw refusal(`The provider has no model "${model}".`)
+  if (!models.some(({ id }) => id === model)) throw refusal(sayRefusal('refusal.provider_lacks_model', { model }))
   return { ...settings, models: models.map(each => (each.id === model ? { ...each, enabled: isEnabled } : each)) }
 }

@@ -2,6 +2,8 @@ import type { Pool } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { type Nanos, usd } from '../base/domain/money.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
+import { joined, type Said } from '../base/domain/said.ts'
 import { balanceOf } from '../money/ledger/accounts/read-balance.ts'
 import type { RefundRequest } from '../wire/api/operator/customer-changes.ts'
 import type { RefundResult } from '../wire/api/operator/customers.ts'
@@ -57,15 +59,16 @@ interface RefundRow {
 }
 
 function requireRefunded({ verdict, charged, amount }: RefundRow): void {
-  const invalid = (message: string, param: string) => {
-    throw new ApiError('invalid_value', { message: `${message} Nothing was changed.`, param })
+  const invalid = (message: Said, param: string) => {
+    throw new ApiError('invalid_value', { message: joined(message, sayRefusal('refusal.nothing_changed')), param })
   }
   if (verdict === 'no_request') {
     throw new ApiError('request_not_found', {
-      message: 'This customer has no settled request with this id, or the request is archived. Grant credit instead.',
+      message: sayRefusal('refusal.no_settled_request'),
     })
   }
-  if (verdict === 'free') invalid('This request cost nothing.', 'request_id')
-  if (verdict === 'above_charge') invalid(`This request cost ${usd(charged)} USD. Refund at most that.`, 'amount_usd')
-  if (verdict === 'refunded_before') invalid(`This request was refunded ${usd(amount)} USD before.`, 'request_id')
+  if (verdict === 'free') invalid(sayRefusal('refusal.request_was_free'), 'request_id')
+  if (verdict === 'above_charge') invalid(sayRefusal('refusal.above_charge', { charged: usd(charged) }), 'amount_usd')
+  if (verdict === 'refunded_before')
+    invalid(sayRefusal('refusal.refunded_before', { amount: usd(amount) }), 'request_id')
 }

@@ -3,6 +3,7 @@ import type { Pool, Sql } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import { nextStates } from '../base/domain/hoster-state.ts'
 import type { Offer } from '../base/domain/offer.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
 import { SupplyError } from '../base/domain/supply-error.ts'
 import { elementAt } from '../base/runtime/collections.ts'
 import { changeHosterState, type StateActor } from '../market/marketplace/change-hoster-state.ts'
@@ -206,8 +207,7 @@ export async function showHosterToReview(sql: Sql, hosterId: string): Promise<Ho
 
 function refuse(error: unknown): never {
   if (!(error instanceof SupplyError)) throw error
-  if (error.code === 'unknown_hoster')
-    throw new ApiError('not_found', { message: 'There is no such hoster. Reload the list.' })
+  if (error.code === 'unknown_hoster') throw new ApiError('not_found', { message: sayRefusal('refusal.no_hoster') })
   throw new ApiError('invalid_value', { message: error.message })
 }
 

@@ -2,6 +2,7 @@ import { noteAction } from '../base/db/audit-log.ts'
 import { type Pool, transaction } from '../base/db/pool.ts'
 import { refuseOutage } from '../base/db/refuse-outage.ts'
 import { ApiError } from '../base/domain/errors.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
 import type { SignedIn } from '../identity/people/sessions.ts'
 import { type OpenContent, readContent, showContent } from '../money/usage/content/read-content.ts'
 import type { ShownContent } from '../wire/api/activity.ts'
@@ -22,7 +23,7 @@ export function viewContent(
   return transaction(pool, async sql => {
     const found = requestId === undefined ? null : await readContent(sql, open, requestId, place.customerId)
     if (requestId === undefined || found === null)
-      throw new ApiError('request_not_found', { message: 'Nothing was recorded of a request with this id.' })
+      throw new ApiError('request_not_found', { message: sayRefusal('refusal.nothing_recorded') })
     await noteAction(sql, {
       action: 'request.content_viewed',
       personId: person.personId,

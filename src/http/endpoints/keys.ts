@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { KeyScope } from '../../base/domain/caller.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { type KeyUse, unused } from '../../base/domain/spend.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -259,7 +260,7 @@ function requireContentAllowed({ allowsContent }: Pick<KeysDeps, 'allowsContent'
   if (allowsContent) return
   throw new ApiError('invalid_value', {
     param: 'record_content',
-    message: 'The operator of this gateway does not allow to record prompts and answers.',
+    message: sayRefusal('refusal.recording_not_allowed'),
   })
 }
 

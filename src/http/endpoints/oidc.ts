@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import type { Identities } from '../../identity/people/identities.ts'
@@ -123,8 +124,7 @@ export function oidcEndpoints(deps: OidcDeps): Endpoint[] {
       doc: consoleDoc('Unlink a service', unlinkedIdentity),
       async handle({ request, reply, signedIn }) {
         const { identity_id: id } = request.params as { identity_id: string }
-        if (!UUID.test(id))
-          throw new ApiError('not_found', { message: 'You have not linked this service. Reload the page.' })
+        if (!UUID.test(id)) throw new ApiError('not_found', { message: sayRefusal('refusal.service_not_linked') })
         deps.cookie.keep(reply, await identities.unlink(signedIn, id, clientOf(request)))
         return { unlinked: true }
       },

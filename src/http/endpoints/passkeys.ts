@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
@@ -107,6 +108,6 @@ export function passkeyEndpoints(deps: PasskeyDeps): Endpoint[] {
 
 function idOf({ params }: FastifyRequest): string {
   const { passkey_id: id } = params as { passkey_id: string }
-  if (!UUID.test(id)) throw new ApiError('not_found', { message: 'You have no such passkey. Reload the page.' })
+  if (!UUID.test(id)) throw new ApiError('not_found', { message: sayRefusal('refusal.no_passkey') })
   return id
 }

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import type { MadeKey } from '../../identity/auth/keys.ts'
@@ -131,6 +132,6 @@ export function peopleEndpoints({ members, keysOf, clientOf, bodyLimitBytes, url
 function idOf({ request }: EndpointContext, name: 'person_id' | 'invite_id'): string {
   const id = (request.params as Record<string, string>)[name]
   if (id === undefined || !UUID.test(id))
-    throw new ApiError('not_found', { message: 'Nothing here has this id. Reload the page.' })
+    throw new ApiError('not_found', { message: sayRefusal('refusal.nothing_with_id') })
   return id
 }

@@ -2,6 +2,7 @@ import type { AuthenticationResponseJSON } from '@simplewebauthn/server'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
@@ -159,7 +160,7 @@ function listEndpoints({ people, clientOf }: SessionDeps): Endpoint[] {
       doc: consoleDoc('End a session', z.object({ ended: z.number() })),
       async handle({ signedIn, request }) {
         const { session_id: id } = request.params as { session_id: string }
-        if (!UUID.test(id)) throw new ApiError('not_found', { message: 'This session has already ended.' })
+        if (!UUID.test(id)) throw new ApiError('not_found', { message: sayRefusal('refusal.session_ended') })
         await people.endSession(signedIn, id, clientOf(request))
         return { ended: 1 }
       },

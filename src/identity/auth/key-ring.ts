@@ -2,6 +2,7 @@ import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import type { Acting } from '../../base/domain/acting.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import {
   changeKey,
   countKeysInUse,
@@ -119,7 +120,7 @@ export function createKeyRing(pool: Pool): KeyRing {
     async findItself(customerId, key) {
       const found = await findKeyItself(pool, key, customerId).catch(refuseOutage)
       if (found !== undefined && found.revokedAt === null) return found
-      throw new ApiError('not_found', { message: 'No key of this customer that is in use is this one.' })
+      throw new ApiError('not_found', { message: sayRefusal('refusal.not_a_key_in_use') })
     },
     revoke: (customerId, keyId, by) =>
       transaction(pool, async sql => {
@@ -144,7 +145,7 @@ export async function issueNoted(
   await requireSession(sql, order)
   if ((await countKeysInUse(sql, customerId)) >= KEYS_MAX) {
     throw new ApiError('invalid_value', {
-      message: `There are already ${KEYS_MAX} keys, the most a customer may have. Delete one first.`,
+      message: sayRefusal('refusal.too_many_keys', { count: KEYS_MAX }),
     })
   }
   const issued = await issueKey(sql, order)

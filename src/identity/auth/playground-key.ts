@@ -3,6 +3,7 @@ import { queryRow } from '../../base/db/query-row.ts'
 import { HOUR_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import type { KeyRing } from './key-ring.ts'
 import { type IssuedKey, type KeyListing, revokeKey } from './keys.ts'
 
@@ -39,7 +40,7 @@ export function issuePlaygroundKey(
     const usedNanos = await usedToday(sql, customerId, personId, nowMs)
     if (usedNanos >= limitNanos) {
       throw new ApiError('key_spend_limit_reached', {
-        message: `The playground has spent its ${usdText(limitNanos)} USD of today. Choose a higher limit, or wait until 00:00 UTC.`,
+        message: sayRefusal('refusal.playground_spent', { limit: usdText(limitNanos) }),
       })
     }
     return {

@@ -1,5 +1,6 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Scheduler } from '../../base/runtime/scheduler.ts'
 import { hasEnded } from '../people/sessions.ts'
@@ -89,7 +90,7 @@ class PollingWatch implements LiveWatch {
     const own = this.#watches.values().filter(({ order }) => order.personId === personId)
     if (this.#watches.size < WATCHES_MAX && own.toArray().length < WATCHES_OF_PERSON_MAX && !this.#isStopped) return
     throw new ApiError('rate_limit_exceeded', {
-      message: 'Too many pages are open at the same time. Close some of them, then reload this one.',
+      message: sayRefusal('refusal.too_many_pages'),
       retryAfterS: 10,
     })
   }

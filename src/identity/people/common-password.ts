@@ -1,4 +1,6 @@
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
+import { joined, type Said } from '../../base/domain/said.ts'
 import { textBefore } from '../../base/runtime/collections.ts'
 import { loadOnce } from '../../base/runtime/load-once.ts'
 import { hashPassword } from './password.ts'
@@ -17,23 +19,23 @@ export async function hashNewPassword(password: string, email: string, param = '
 export async function requireUncommon(password: string, email: string, param = 'password'): Promise<void> {
   const reason = await weaknessOf(password, email)
   if (reason === null) return
-  throw new ApiError('invalid_value', { message: `${reason} Choose another one, such as four words.`, param })
+  throw new ApiError('invalid_value', { message: joined(reason, sayRefusal('refusal.password_choose')), param })
 }
 
 /** Returns why attackers would guess a password soon, or null. */
-export async function weaknessOf(password: string, email: string): Promise<string | null> {
+export async function weaknessOf(password: string, email: string): Promise<Said | null> {
   const typed = password.normalize('NFKC').toLowerCase()
-  if (new Set(typed).size < DISTINCT_MIN) return 'The password has too few different characters.'
-  if (isSequence(typed)) return 'The password is a row of keys or of the alphabet.'
+  if (new Set(typed).size < DISTINCT_MIN) return sayRefusal('refusal.password_few_characters')
+  if (isSequence(typed)) return sayRefusal('refusal.password_row')
   const { passwords, words } = await loadCommon()
-  if (passwords.has(typed)) return 'This password is one of the most common ones.'
+  if (passwords.has(typed)) return sayRefusal('refusal.password_common')
   const [local = '', host = ''] = email.toLowerCase().split('@')
   const own = new Set([local, host, textBefore(host, '.'), email.toLowerCase(), ...SITE_WORDS])
   for (const form of [typed, withoutLeet(typed)]) {
     const word = repeatedPart(withoutEdges(form))
-    if (word === '') return 'The password has no letters.'
+    if (word === '') return sayRefusal('refusal.password_no_letters')
     if (words.has(word) || own.has(word)) {
-      return 'The password is one common word with digits or signs around it.'
+      return sayRefusal('refusal.password_word')
     }
   }
   return null

@@ -1,6 +1,8 @@
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
+import type { Said } from '../../base/domain/said.ts'
 import { networkOf } from '../../base/runtime/client-address.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { Factors } from './factors.ts'
@@ -79,8 +81,8 @@ export function createCredentialCheck({
 }
 
 /** What the page asks for next. `param` is `passkey` for people without an authenticator app. */
-export function factorAsked({ hasTotp }: Pick<SigningPerson, 'hasTotp'>): { message: string; param: string } {
+export function factorAsked({ hasTotp }: Pick<SigningPerson, 'hasTotp'>): { message: Said; param: string } {
   return hasTotp
-    ? { message: 'Type the code of your authenticator app, or a recovery code.', param: 'code' }
-    : { message: 'Use your passkey, or type a recovery code.', param: 'passkey' }
+    ? { message: sayRefusal('refusal.type_code'), param: 'code' }
+    : { message: sayRefusal('refusal.use_passkey'), param: 'passkey' }
 }

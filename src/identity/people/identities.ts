@@ -2,6 +2,7 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { requireFactorInUse } from './factors.ts'
 import { requireOtherWayIn } from './other-way-in.ts'
@@ -55,7 +56,7 @@ export function createIdentities({
           [personId, identityId],
         )
         if (rows[0] === undefined) {
-          throw new ApiError('not_found', { message: 'You have not linked this service. Reload the page.' })
+          throw new ApiError('not_found', { message: sayRefusal('refusal.service_not_linked') })
         }
         await noteAction(sql, { action: 'identity.removed', personId, subject, detail: { ...rows[0] }, address })
         return renewSession(sql, signedIn, clock.epochMs())

@@ -2,6 +2,7 @@ import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { InvitedRole, MemberRole } from '../../base/domain/member-role.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { type InviteTarget, IS_TO_TARGET, type MemberTarget, makeInviteLink, type RoleAt, targetIds } from './links.ts'
 import { inviteMail } from './mail-texts.ts'
@@ -81,7 +82,7 @@ export function createInvitations({ pool, clock, mail }: { pool: Pool; clock: Cl
           [...targetIds(target), inviteId],
         )
         if (rows[0] === undefined) {
-          throw new ApiError('not_found', { message: 'This invitation was used, taken back or never made.' })
+          throw new ApiError('not_found', { message: sayRefusal('refusal.no_open_invitation') })
         }
         await note(sql, rows[0])
       }).catch(refuseOutage),
@@ -106,7 +107,7 @@ export function requireInvitable(
   }
   if (role === 'owner' && member.role !== 'owner') return
   throw new ApiError('invalid_value', {
-    message: `${email} is a member already. Change the role under People.`,
+    message: sayRefusal('refusal.member_already', { email }),
     param: 'email',
   })
 }
@@ -118,7 +119,7 @@ export function requireNoNewOwner(
 ): void {
   if (role !== 'owner' || before.role === 'owner') return
   throw new ApiError('invalid_value', {
-    message: `${before.email} becomes an owner by accepting an invitation. Invite the person as owner.`,
+    message: sayRefusal('refusal.owner_by_invitation', { email: before.email }),
     param: 'role',
   })
 }

@@ -4,6 +4,7 @@ import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import type { KeyLimit } from '../../base/domain/caller.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type EndedKeys, hasRight, type MemberRole } from '../../base/domain/member-role.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import {
   type Invitations,
@@ -105,7 +106,7 @@ export function createMembers({
     await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR NO KEY UPDATE', [customerId])
     const members = await listMembers(sql, customerId, clock.epochMs())
     const member = members.find(each => each.personId === personId)
-    if (member === undefined) throw new ApiError('not_found', { message: 'This person is no member of this customer.' })
+    if (member === undefined) throw new ApiError('not_found', { message: sayRefusal('refusal.no_member') })
     const isLastOwner = member.role === 'owner' && members.filter(({ role }) => role === 'owner').length === 1
     return { member, isLastOwner }
   }

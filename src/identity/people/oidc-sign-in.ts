@@ -2,6 +2,7 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 import { networkOf } from '../../base/runtime/client-address.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -227,7 +228,7 @@ export function createOidcSignIn({
   return {
     async start(order, signedIn) {
       const provider = providers.find(({ id }) => id === order.provider)
-      if (provider === undefined) throw new ApiError('not_found', { message: 'There is no such service here.' })
+      if (provider === undefined) throw new ApiError('not_found', { message: sayRefusal('refusal.no_sign_in_service') })
       if (order.purpose === 'link' && signedIn !== null) requireFactorInUse(signedIn)
       const { inviteToken, ...attempt } = order
       const sessionId = signedIn?.sessionId ?? null
@@ -295,7 +296,7 @@ export function createOidcSignIn({
 
 function requireInvited({ email: invited }: ShownInvitation, email: string): void {
   if (email.toLowerCase() === invited.toLowerCase()) return
-  const message = `The invitation is for ${invited}. Open its link again, and choose the account of that address.`
+  const message = sayRefusal('refusal.invited_other', { email: invited })
   throw new ApiError('sign_in_refused', { message })
 }
 

@@ -8,6 +8,7 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { firstRecoveryCodes, forgetCodesWithoutFactor, requireFactorInUse, requireMayEnrol } from './factors.ts'
@@ -214,5 +215,5 @@ async function credentialsOf(sql: Sql, personId: string): Promise<{ id: string; 
 }
 
 function noPasskey(): ApiError {
-  return new ApiError('not_found', { message: 'You have no such passkey. Reload the page.' })
+  return new ApiError('not_found', { message: sayRefusal('refusal.no_passkey') })
 }

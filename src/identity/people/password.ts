@@ -1,6 +1,7 @@
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 
 const derive = promisify(argon2)
 
@@ -77,7 +78,7 @@ const waiting: (() => void)[] = []
 async function inTurn<T>(work: () => Promise<T>): Promise<T> {
   if (running >= RUNNING_MAX) {
     if (waiting.length >= WAITING_MAX) {
-      throw new ApiError('overloaded', { message: 'Too many people are signing in at this moment. Try again.' })
+      throw new ApiError('overloaded', { message: sayRefusal('refusal.too_many_sign_ins') })
     }
     // The one that ends hands its place over.
     await new Promise<void>(resolve => waiting.push(resolve))

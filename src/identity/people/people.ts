@@ -2,6 +2,7 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { networkOf } from '../../base/runtime/client-address.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { hashNewPassword } from './common-password.ts'
@@ -169,7 +170,7 @@ export function createPeople({
     endSession: ({ person: { personId } }, sessionId, { address }) =>
       inTransaction(async sql => {
         if (!(await endSession(sql, personId, sessionId))) {
-          throw new ApiError('not_found', { message: 'This session has already ended.' })
+          throw new ApiError('not_found', { message: sayRefusal('refusal.session_ended') })
         }
         await noteAction(sql, { action: 'session.ended', personId, subject: sessionId, address })
       }),

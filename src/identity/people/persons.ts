@@ -4,6 +4,7 @@ import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { InstallationRole, MemberRole } from '../../base/domain/member-role.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 
 /** A person, apart from the password. */
 export interface Person {
@@ -157,7 +158,7 @@ export async function changeEmail(sql: Sql, personId: string, email: string): Pr
   )
   if (isTaken) {
     throw new ApiError('invalid_value', {
-      message: 'Another account has this e-mail address. Choose another one.',
+      message: sayRefusal('refusal.email_taken'),
       param: 'email',
     })
   }

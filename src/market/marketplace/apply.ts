@@ -3,6 +3,7 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 import { SupplyError } from '../../base/domain/supply-error.ts'
 import { sealSecret } from '../../base/secrets/sealed-secret.ts'
@@ -113,7 +114,7 @@ function checkServer(
 ): { baseUrl: string; domain: string | null; apiKey: string | undefined } {
   if (transport === 'agent') return { baseUrl: AGENT_BASE_URL, domain: null, apiKey: undefined }
   if (baseUrl === null)
-    throw new ApiError('missing_parameter', { message: '"base_url" is required without the agent.', param: 'base_url' })
+    throw new ApiError('missing_parameter', { message: sayRefusal('refusal.base_url_required'), param: 'base_url' })
   const url = checked('base_url', () => checkHosterUrl(baseUrl, { allowPrivate: allowPrivateUrls }))
   return { baseUrl: url, domain: new URL(url).host, apiKey: checked('api_key', () => checkKey(apiKey ?? undefined)) }
 }
@@ -141,7 +142,7 @@ async function requireFewer(sql: Sql, personId: string): Promise<void> {
   )
   if (count < HOSTERS_MAX) return
   throw new ApiError('invalid_value', {
-    message: `You own ${HOSTERS_MAX} hosters, the most that a person may have. Retire one first.`,
+    message: sayRefusal('refusal.too_many_hosters', { count: HOSTERS_MAX }),
   })
 }
 
@@ -157,11 +158,11 @@ async function requireFree(
   if (rows.length === 0) return
   throw rows.some(({ isName }) => isName)
     ? new ApiError('invalid_value', {
-        message: `A hoster named "${name}" exists already. Choose another name.`,
+        message: sayRefusal('refusal.hoster_exists', { name: name ?? '' }),
         param: 'name',
       })
     : new ApiError('invalid_value', {
-        message: `Another hoster holds ${domain}. Use another address, or ask the operator.`,
+        message: sayRefusal('refusal.domain_taken', { domain: domain ?? '' }),
         param: 'base_url',
       })
 }

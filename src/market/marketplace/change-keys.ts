@@ -1,6 +1,7 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { HosterScope } from '../../base/domain/hoster-access.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { noteHosterAction, type StateActor } from './change-hoster-state.ts'
 import { type IssuedHosterKey, issueHosterKey, listHosterKeys, revokeHosterKey } from './hoster-keys.ts'
 
@@ -24,7 +25,7 @@ export async function issueKeyOf(
 ): Promise<IssuedHosterKey> {
   await sql.query('SELECT FROM hoster WHERE hoster_id = $1 FOR UPDATE', [hosterId])
   if ((await listHosterKeys(sql, hosterId)).length >= KEYS_MAX)
-    throw new ApiError('invalid_value', { message: `There are already ${KEYS_MAX} keys. Revoke one first.` })
+    throw new ApiError('invalid_value', { message: sayRefusal('refusal.too_many_hoster_keys', { count: KEYS_MAX }) })
   const isOperator = actor.actor === 'operator'
   if (!isOperator) await requireMaker(sql, hosterId, actor)
   const personId = isOperator ? null : actor.personId
@@ -58,8 +59,7 @@ export async function revokeKeyOf(
   actor: StateActor,
 ): Promise<{ keyId: string; name: string }> {
   const revoked = await revokeHosterKey(sql, hosterId, key)
-  if (revoked === undefined)
-    throw new ApiError('not_found', { message: 'This hoster has no such key. Read the list of its keys.' })
+  if (revoked === undefined) throw new ApiError('not_found', { message: sayRefusal('refusal.no_hoster_key') })
   const { keyId, name } = revoked
   await noteHosterAction(sql, actor, hosterId, { action: 'hoster.key_revoked', detail: { key_id: keyId, key: name } })
   return { keyId, name }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { MemberRole } from '../../base/domain/member-role.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import {
   type Invitations,
   type MadeInvitation,
@@ -67,7 +68,7 @@ export function createHosterInvites({
       send(inviter, { hosterId, email, role }, async sql => {
         const { name, state } = await showHoster(sql, hosterId)
         if (state === 'retired')
-          throw new ApiError('hoster_state_refused', { message: 'This hoster has left for good.' })
+          throw new ApiError('hoster_state_refused', { message: sayRefusal('refusal.hoster_left') })
         requireInvitable(await listHosterMembers(sql, hosterId), { email, role }, inviter.mayAdd)
         return name
       }),

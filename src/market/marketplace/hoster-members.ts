@@ -3,6 +3,7 @@ import { ApiError } from '../../base/domain/errors.ts'
 import { hasHosterRight } from '../../base/domain/hoster-access.ts'
 import type { HosterState } from '../../base/domain/hoster-state.ts'
 import type { EndedKeys, MemberRole } from '../../base/domain/member-role.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { requireNoNewOwner } from '../../identity/people/invitations.ts'
 import { takeBackInvitations } from '../../identity/people/links.ts'
 import { endHosterKeysOfMember } from './hoster-keys.ts'
@@ -95,14 +96,14 @@ export async function changeHosterMember(
   const member = members.find(isMember)
   if (member === undefined)
     throw new ApiError('not_found', {
-      message: 'This person is no member of this hoster. Send an invitation instead.',
+      message: sayRefusal('refusal.no_hoster_member'),
       param: 'email',
     })
   const { personId, email, role: before } = member
   const isLastOwner = before === 'owner' && members.filter(each => each.role === 'owner').length === 1
   if (isLastOwner && role !== 'owner') {
     throw new ApiError('last_owner', {
-      message: 'A hoster needs an owner, and this is the last one. Make another member owner first.',
+      message: sayRefusal('refusal.last_hoster_owner'),
     })
   }
   requireNoNewOwner(member, role)

@@ -3,6 +3,7 @@ import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { HosterState } from '../../base/domain/hoster-state.ts'
 import type { MemberRole } from '../../base/domain/member-role.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { StoredManifest } from '../../wire/api/hoster-manifest.ts'
 import type { Verification } from '../../wire/api/hoster-verification.ts'
@@ -98,7 +99,7 @@ export function createHosterService(deps: HosterServiceDeps): HosterService {
   const manifestOf = async (sql: Sql, hosterId: string): Promise<StoredManifest> => {
     const found = await showManifest(sql, hosterId)
     if (found !== null) return found
-    throw new ApiError('not_found', { message: 'There is no manifest yet. Send one with PUT /v1/hoster/manifest.' })
+    throw new ApiError('not_found', { message: sayRefusal('refusal.no_manifest') })
   }
 
   const change = (
@@ -119,7 +120,7 @@ export function createHosterService(deps: HosterServiceDeps): HosterService {
     async apply(actor, application) {
       if (!deps.acceptsApplications)
         throw new ApiError('sign_up_closed', {
-          message: 'This server takes no applications of hosters. Ask its operator.',
+          message: sayRefusal('refusal.no_applications'),
         })
       return await atDesk(sql => applyAsHoster(sql, { ...application, actor, shareBps: deps.shareBps }, deps.server))
     },

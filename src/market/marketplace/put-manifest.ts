@@ -5,6 +5,7 @@ import { MINUTE_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { HosterState } from '../../base/domain/hoster-state.ts'
 import { usdPerMillion } from '../../base/domain/money.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { SupplyError } from '../../base/domain/supply-error.ts'
 import { type Manifest, manifestPrice, taskFeaturesOf } from '../../wire/api/hoster-manifest.ts'
 import { checkModel } from '../supply/hosters/check-hoster.ts'
@@ -65,7 +66,7 @@ export async function putManifest(
   const { name, state, endpointId } = await showHoster(sql, hosterId)
   if (expected !== undefined && ((await findManifest(sql, hosterId))?.version ?? 0) !== expected)
     throw new ApiError('changed_meanwhile')
-  if (state === 'retired') throw new ApiError('hoster_state_refused', { message: 'A retired hoster offers nothing.' })
+  if (state === 'retired') throw new ApiError('hoster_state_refused', { message: sayRefusal('refusal.hoster_retired') })
   const wanted = manifest.models.map((model, index) => hostedModelOf(model, `models[${index}]`, rules))
   const isSelling = sellingStates.has(state)
   const sinceMs = nowMs - rules.riseNoticeMs
@@ -144,7 +145,7 @@ function hostedModelOf(model: Manifest['models'][number], param: string, rules: 
   if (kind === null) return hosted
   const max = usdPerMillion(kind === 'input' ? rules.max.inputPicoPerToken : rules.max.outputPicoPerToken)
   throw new ApiError('invalid_value', {
-    message: `The ${kind} price of ${model.id} is above ${max} USD per million tokens, the highest that this operator allows.`,
+    message: sayRefusal('refusal.price_too_high', { kind, model: model.id, max }),
     param: `${param}.pricing.${kind === 'input' ? 'prompt' : 'completion'}`,
   })
 }

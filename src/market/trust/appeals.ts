@@ -3,6 +3,7 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { HosterCaller } from '../../base/domain/hoster-access.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { readFactsOf, readHosterFacts } from './evidence/hoster-facts.ts'
 
 /**
@@ -18,13 +19,13 @@ export async function appeal(
   const [facts] = await readHosterFacts(sql, hosterId)
   if (facts === undefined) throw new ApiError('hoster_not_found')
   if (facts.quarantinedAt === null)
-    throw new ApiError('hoster_state_refused', { message: 'The hoster is not quarantined.' })
+    throw new ApiError('hoster_state_refused', { message: sayRefusal('refusal.not_quarantined') })
   const { rowCount } = await sql.query(
     `INSERT INTO hoster_appeal (appeal_id, hoster_id, text, person_id, key_id) VALUES ($1, $2, $3, $4, $5)
      ON CONFLICT (hoster_id) WHERE answered_at IS NULL DO NOTHING`,
     [randomUUID(), hosterId, text, personId, keyId],
   )
-  if (rowCount === 0) throw new ApiError('hoster_state_refused', { message: 'An earlier appeal waits for its answer.' })
+  if (rowCount === 0) throw new ApiError('hoster_state_refused', { message: sayRefusal('refusal.appeal_waits') })
   await noteAction(sql, {
     action: 'hoster.appealed',
     personId,

@@ -3,6 +3,8 @@ import type { Sql } from '../../base/db/pool.ts'
 import type { Acting } from '../../base/domain/acting.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { PriceRules, WrittenModelPrice } from '../../base/domain/price-group.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
+import type { Said } from '../../base/domain/said.ts'
 import {
   isPriceGroupUsed,
   lockPriceGroup,
@@ -34,7 +36,7 @@ export async function changePriceGroup(
   const before = await lockPriceGroup(sql, name)
   requireVersion(before, expected, rules)
   if (rules === null && (await isPriceGroupUsed(sql, name)))
-    throw refusal(`Customers or tiers have the price group "${name}". Give them another one first.`)
+    throw refusal(sayRefusal('refusal.price_group_used', { name }))
   const version = await writePriceGroup(sql, { name, rules, reason, isNew: before === undefined })
   await note(sql, acting, actionOf(before?.rules ?? null, rules), name, {
     ...{ reason, version, changes: differences(before?.rules ?? null, rules) },
@@ -45,8 +47,8 @@ export async function changePriceGroup(
 function requireVersion(before: StoredPriceGroup | undefined, expected: number | undefined, rules: PriceRules | null) {
   const exists = before != null && before.rules !== null
   if (!exists && (rules === null || (expected ?? 0) > 0))
-    throw new ApiError('not_found', { message: 'There is no price group with this name. Reload the list.' })
-  if (exists && expected === 0) throw refusal(`There is a price group "${before.name}". Choose another name.`)
+    throw new ApiError('not_found', { message: sayRefusal('refusal.no_price_group') })
+  if (exists && expected === 0) throw refusal(sayRefusal('refusal.price_group_exists', { name: before.name }))
   if (exists && expected !== undefined && expected !== before.version) throw new ApiError('changed_meanwhile')
 }
 
@@ -100,7 +102,7 @@ export async function assignToTier(
 async function requireGroup(sql: Sql, name: string | null): Promise<void> {
   if (name === null) return
   const group = await lockPriceGroup(sql, name)
-  if (group === undefined || group.rules === null) throw refusal(`There is no price group "${name}".`)
+  if (group === undefined || group.rules === null) throw refusal(sayRefusal('refusal.no_price_group_named', { name }))
 }
 
 function note(
@@ -113,4 +115,4 @@ function note(
   return noteAction(sql, { action, personId, keyId, subject, detail, address })
 }
 
-const refusal = (message: string) => new ApiError('invalid_value', { message, param: 'name' })
+const refusal = (message: Said) => new ApiError('invalid_value', { message, param: 'name' })

@@ -12,6 +12,8 @@ import {
 } from '../../base/domain/alert-rule.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { usdText } from '../../base/domain/money.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
+import type { Said } from '../../base/domain/said.ts'
 import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 import { sealSecret } from '../../base/secrets/sealed-secret.ts'
 import { parseOutboundUrl } from '../../wire/egress/outbound-url.ts'
@@ -74,7 +76,7 @@ export function createAlerts(deps: { pool: Pool; masterKeys: SealingKeys; allowP
     async add(owner, rule, by) {
       // Mail to another address would be unsolicited.
       if (rule.channel === 'email' && rule.target !== null && rule.target.toLowerCase() !== owner.email.toLowerCase()) {
-        throw invalid('target', `Alerts are mailed to your own address only, ${owner.email}. Leave target out.`)
+        throw invalid('target', sayRefusal('refusal.alert_to_yourself', { email: owner.email }))
       }
       return serialized(owner, async sql => {
         const added = await addRule(sql, owner, rule, deps)
@@ -98,7 +100,7 @@ export function createAlerts(deps: { pool: Pool; masterKeys: SealingKeys; allowP
       })
       if (alertId !== undefined) return alertId
       throw new ApiError('rate_limit_exceeded', {
-        message: `There were ${TESTS_PER_HOUR} test alerts within the last hour. Wait before you request another.`,
+        message: sayRefusal('refusal.too_many_test_alerts', { count: TESTS_PER_HOUR }),
         retryAfterS: 600,
       })
     },
@@ -118,15 +120,13 @@ export async function addRule(
 ): Promise<AddedRule> {
   const hasThreshold = kindsWithThreshold.includes(kind)
   if (hasThreshold && thresholdNanos === null) {
-    throw new ApiError('missing_parameter', { param: 'threshold_usd', message: `${kind} needs threshold_usd. Add it.` })
+    const message = sayRefusal('refusal.threshold_missing', { kind })
+    throw new ApiError('missing_parameter', { param: 'threshold_usd', message })
   }
   if (!hasThreshold && thresholdNanos !== null)
-    throw invalid('threshold_usd', `${kind} has no threshold. Leave threshold_usd out.`)
+    throw invalid('threshold_usd', sayRefusal('refusal.threshold_not_possible', { kind }))
   if (kind === 'large_charge' && thresholdNanos !== null && thresholdNanos < LARGE_CHARGE_NANOS_MIN) {
-    throw invalid(
-      'threshold_usd',
-      `The threshold of large_charge must be at least ${usdText(LARGE_CHARGE_NANOS_MIN)} USD.`,
-    )
+    throw invalid('threshold_usd', sayRefusal('refusal.threshold_too_low', { min: usdText(LARGE_CHARGE_NANOS_MIN) }))
   }
   const ruleId = randomUUID()
   const secret = channel === 'webhook' ? mintWebhookSecret() : null
@@ -140,11 +140,7 @@ export async function addRule(
     secretSealed:
       secret === null ? null : sealSecret(masterKeys, secret, { ownerId: ruleId, purpose: 'webhook_secret' }),
   })
-  if (!rule)
-    throw invalid(
-      'kind',
-      `There are already ${RULES_PER_CUSTOMER_MAX} alert rules, the most a customer may have. Remove one first.`,
-    )
+  if (!rule) throw invalid('kind', sayRefusal('refusal.too_many_alerts', { count: RULES_PER_CUSTOMER_MAX }))
   return { rule, secret }
 }
 
@@ -167,20 +163,20 @@ export async function noteRule(
 
 function webhookUrl(target: string | null, allowPrivate: boolean): string {
   if (target === null) {
-    throw new ApiError('missing_parameter', { param: 'target', message: 'A webhook needs a target: its https URL.' })
+    throw new ApiError('missing_parameter', { param: 'target', message: sayRefusal('refusal.webhook_needs_target') })
   }
   const url = parseOutboundUrl(target, { allowPrivate, allowQuery: true })
-  if (typeof url === 'string') throw invalid('target', `This URL is refused: ${url}.`)
+  if (typeof url === 'string') throw invalid('target', sayRefusal('refusal.url_refused', { why: url }))
   return url.href
 }
 
 async function requireRule(sql: Sql, ruleId: string, customerId: string): Promise<AlertRule> {
   const rule = await findRule(sql, ruleId, customerId)
   if (rule) return rule
-  throw new ApiError('not_found', { message: 'There is no such alert rule. GET /v1/alerts lists yours.' })
+  throw new ApiError('not_found', { message: sayRefusal('refusal.no_alert') })
 }
 
-function invalid(param: string, message: string): ApiError {
+function invalid(param: string, message: Said): ApiError {
   return new ApiError('invalid_value', { param, message })
 }
 

@@ -7,6 +7,8 @@ import type { Acting } from '../../base/domain/acting.ts'
 import { MINUTE_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
+import type { Said } from '../../base/domain/said.ts'
 import type { Log } from '../../base/runtime/log.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { nanosPerMinor, type PaymentDriver } from './payment-driver.ts'
@@ -112,7 +114,7 @@ export function createAutoTopUps(deps: {
         if ((await findMethod(sql, customerId, settings.methodId)) === undefined) {
           throw new ApiError('invalid_value', {
             param: 'method_id',
-            message: 'There is no such payment method. Add it with a top-up.',
+            message: sayRefusal('refusal.no_payment_method'),
           })
         }
         await sql.query(
@@ -158,8 +160,7 @@ export function createAutoTopUps(deps: {
           'UPDATE payment_method SET removed_at = now() WHERE customer_id = $1 AND method_id = $2 AND removed_at IS NULL',
           [customerId, methodId],
         )
-        if (rowCount === 0)
-          throw new ApiError('not_found', { message: 'There is no such payment method. Reload the list.' })
+        if (rowCount === 0) throw new ApiError('not_found', { message: sayRefusal('refusal.no_payment_method_listed') })
         await note(sql, by, 'payment_method.removed', customerId, { method_id: methodId })
       }).catch(refuseOutage)
     },
@@ -198,14 +199,15 @@ function requireSettings(
   limits: TopUpLimits,
 ): void {
   const { minNanos, maxNanos } = limits
-  const refuse = (param: string, message: string) => {
+  const refuse = (param: string, message: Said) => {
     throw new ApiError('invalid_value', { param, message })
   }
   if (amountNanos < minNanos || amountNanos > maxNanos || amountNanos % nanosPerMinor.usd !== 0n) {
-    refuse('amount_usd', `"amount_usd" must be ${usdText(minNanos)} to ${usdText(maxNanos)} USD in whole cents.`)
+    refuse('amount_usd', sayRefusal('refusal.top_up_amount', { min: usdText(minNanos), max: usdText(maxNanos) }))
   }
-  if (thresholdNanos > maxNanos) refuse('threshold_usd', `"threshold_usd" must be at most ${usdText(maxNanos)} USD.`)
-  if (monthlyMaxNanos < amountNanos) refuse('monthly_max_usd', '"monthly_max_usd" must be at least "amount_usd".')
+  if (thresholdNanos > maxNanos)
+    refuse('threshold_usd', sayRefusal('refusal.threshold_too_high', { max: usdText(maxNanos) }))
+  if (monthlyMaxNanos < amountNanos) refuse('monthly_max_usd', sayRefusal('refusal.month_below_amount'))
 }
 
 async function findMethod(sql: Sql, customerId: string, methodId: string): Promise<SavedMethod | undefined> {

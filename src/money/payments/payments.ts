@@ -7,6 +7,7 @@ import type { Acting } from '../../base/domain/acting.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 import type { TopUpDriverName } from '../../base/domain/money-drivers.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { CreditEvidence } from '../ledger/credit-evidence.ts'
@@ -63,10 +64,7 @@ export function createPayments(deps: {
     const names = drivers.map(each => each.name).join(', ')
     throw new ApiError('invalid_value', {
       param: 'driver',
-      message:
-        drivers.length === 0
-          ? 'This server takes no payments. Redeem a voucher, or ask its operator for credit.'
-          : `"driver" must be one of ${names}.`,
+      message: drivers.length === 0 ? sayRefusal('refusal.no_payments') : `"driver" must be one of ${names}.`,
     })
   }
 
@@ -117,7 +115,7 @@ export function createPayments(deps: {
       if (verdict === 'key_reused') throw new ApiError('idempotency_key_reused', { param: 'Idempotency-Key' })
       if (verdict === 'too_many') {
         throw new ApiError('rate_limit_exceeded', {
-          message: '20 top-ups of this customer wait for a payment. Pay or cancel one of them first.',
+          message: sayRefusal('refusal.too_many_top_ups'),
           retryAfterS: 60,
         })
       }
@@ -161,7 +159,7 @@ export function createPayments(deps: {
       if (payment.driver !== 'manual') {
         throw new ApiError('invalid_value', {
           param: 'id',
-          message: 'This top-up ends by itself if it is not paid. Close the page of the payment provider.',
+          message: sayRefusal('refusal.top_up_ends_itself'),
         })
       }
       await transaction(pool, async sql => {
@@ -217,6 +215,6 @@ function requireAmount(nanos: Nanos, { minNanos, maxNanos }: TopUpLimits): void 
   if (nanos >= minNanos && nanos <= maxNanos && nanos % nanosPerMinor[CURRENCY] === 0n) return
   throw new ApiError('invalid_value', {
     param: 'amount_usd',
-    message: `"amount_usd" must be ${usdText(minNanos)} to ${usdText(maxNanos)} USD in whole cents.`,
+    message: sayRefusal('refusal.top_up_amount', { min: usdText(minNanos), max: usdText(maxNanos) }),
   })
 }

@@ -1,5 +1,7 @@
 import { ApiError } from '../../base/domain/errors.ts'
 import { usdText } from '../../base/domain/money.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
+import type { Said } from '../../base/domain/said.ts'
 import { csvRecord } from '../../base/runtime/csv.ts'
 import type { PayoutDriver } from './payout-driver.ts'
 
@@ -9,7 +11,7 @@ export function createCsvDriver(): PayoutDriver {
     name: 'csv',
     isLive: true,
     async enroll(_, __, details) {
-      if (details === null) throw invalid('account', '"account" must be the number of a bank account.')
+      if (details === null) throw invalid('account', sayRefusal('refusal.bank_account'))
       const account = bankAccountOf(details.account)
       return {
         destination: account,
@@ -44,11 +46,11 @@ const columns = ['reference', 'holder', 'account', 'amount', 'currency', 'hoster
 export function bankAccountOf(typed: string): string {
   const account = typed.toUpperCase().replace(/[\s-]/g, '')
   if (!/^[A-Z0-9]{4,34}$/.test(account)) {
-    throw invalid('account', '"account" must be the number of a bank account: 4 to 34 letters and digits.')
+    throw invalid('account', sayRefusal('refusal.bank_account_length'))
   }
   // Two letters and two digits: an IBAN, with its check digits (ISO 13616).
   if (/^[A-Z]{2}\d{2}/.test(account) && remainderOf97(account) !== 1) {
-    throw invalid('account', 'The check digits of this IBAN are wrong. Compare it with your bank statement.')
+    throw invalid('account', sayRefusal('refusal.iban_digits'))
   }
   return account
 }
@@ -58,6 +60,6 @@ function remainderOf97(iban: string): number {
   return Number(BigInt(digits) % 97n)
 }
 
-function invalid(param: string, message: string): ApiError {
+function invalid(param: string, message: Said): ApiError {
   return new ApiError('invalid_value', { param, message })
 }

@@ -5,6 +5,8 @@ import { DAY_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usd, usdText } from '../../base/domain/money.ts'
 import { type PayoutDriverName, payoutLabels } from '../../base/domain/money-drivers.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
+import { joined, type Said } from '../../base/domain/said.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { pageOf } from '../../wire/api/cursor.ts'
 import type { DaySpan } from '../../wire/api/day-span.ts'
@@ -146,7 +148,8 @@ export function createEarningsService(deps: {
     },
     async enroll(hosterId, { driver: name, details }, actor) {
       const driver = drivers.find(each => each.name === name)
-      if (driver === undefined) throw invalid('driver', `Hosters are not paid by ${payoutLabels[name]} here. Use csv.`)
+      if (driver === undefined)
+        throw invalid('driver', sayRefusal('refusal.no_payout_driver', { driver: payoutLabels[name] }))
       const { url } = await enrollHoster(pool, driver, { hosterId, details }, actor, wait()).catch(refuse)
       notices.sendSoon()
       return { ...(await account(hosterId)), url }
@@ -161,17 +164,14 @@ export function createEarningsService(deps: {
         return rows.length > 0 && (await setHosterCustomer(sql, hosterId, customerId, actor, wait()))
       }).catch(refuseOutage)
       if (!done) {
-        throw invalid(
-          'customer_id',
-          'You are no owner of such a customer, nor in charge of its billing. Name one of yours.',
-        )
+        throw invalid('customer_id', sayRefusal('refusal.not_your_customer'))
       }
       notices.sendSoon()
       return account(hosterId)
     },
     async stopChange(hosterId, changeId, actor) {
       const stopped = await stopPayoutChanges(pool, { hosterId, changeId }, actor, clock.epochMs()).catch(refuseOutage)
-      if (stopped === 0) throw new ApiError('not_found', { message: 'No such change waits. Reload the page.' })
+      if (stopped === 0) throw new ApiError('not_found', { message: sayRefusal('refusal.no_change_waits') })
       return account(hosterId)
     },
     async move(hosterId, order, by) {
@@ -187,11 +187,11 @@ export function createEarningsService(deps: {
         case 'no_hoster':
           throw new ApiError('hoster_not_found')
         case 'no_customer':
-          throw invalid('id', 'This hoster has no customer that gets its earnings. Name one with the payout account.')
+          throw invalid('id', sayRefusal('refusal.no_customer_of_hoster'))
         case 'frozen':
           throw new ApiError('earnings_frozen')
         case 'not_enough':
-          throw invalid('amount_usd', `This hoster has ${usdText(amount)} USD to move.`)
+          throw invalid('amount_usd', sayRefusal('refusal.earnings_to_move', { amount: usdText(amount) }))
       }
     },
   }
@@ -207,6 +207,6 @@ function refuse(error: unknown): never {
   return refuseOutage(error)
 }
 
-function invalid(param: string, message: string): ApiError {
-  return new ApiError('invalid_value', { param, message: `${message} Nothing was changed.` })
+function invalid(param: string, message: Said): ApiError {
+  return new ApiError('invalid_value', { param, message: joined(message, sayRefusal('refusal.nothing_changed')) })
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { isEmail } from '../../base/runtime/email.ts'
 import { PLAIN_TEXT } from '../../base/runtime/plain-text.ts'
 
@@ -31,7 +32,7 @@ export const token = z.string({ error: tokenText }).max(200, { error: tokenText 
 export function requireGoodPassword(password: string, param = 'password'): void {
   if ([...password.normalize('NFC')].length >= PASSWORD_CHARACTERS_MIN) return
   throw new ApiError('invalid_value', {
-    message: `The password is too short. Use at least ${PASSWORD_CHARACTERS_MIN} characters, such as four words.`,
+    message: sayRefusal('refusal.password_short', { count: PASSWORD_CHARACTERS_MIN }),
     param,
   })
 }

@@ -1,6 +1,7 @@
 import type { Sql } from '../../../base/db/pool.ts'
 import { DAY_MS } from '../../../base/domain/durations.ts'
 import { ApiError } from '../../../base/domain/errors.ts'
+import { sayRefusal } from '../../../base/domain/refusals.ts'
 import type { RequestContent } from '../../../base/domain/request-content.ts'
 import type { ShownContent } from '../../../wire/api/activity.ts'
 import { readRequestId } from '../../../wire/api/request-id.ts'
@@ -35,7 +36,7 @@ export async function showContentOf(
   const id = readRequestId(requestId)
   const found = id === undefined ? null : await readContent(sql, open, id, customerId)
   if (id !== undefined && found !== null) return showContent(id, found.content)
-  throw new ApiError('request_not_found', { message: 'Nothing was recorded of a request with this id.' })
+  throw new ApiError('request_not_found', { message: sayRefusal('refusal.nothing_recorded') })
 }
 
 /** Returns recorded content as the API shows it. */
