@@ -12,6 +12,7 @@ import { deleteContents } from '../money/usage/content/read-content.ts'
 import { placesOfCustomer } from '../operator/personal-data.ts'
 import { createCommand, createSession } from './command.ts'
 import { confirm } from './confirm.ts'
+import { counted } from './counted.ts'
 import { Failure } from './failure.ts'
 import { resolveCustomer } from './resolve.ts'
 import { withDatabase } from './with-database.ts'
@@ -111,7 +112,7 @@ export function deleteCustomerCommand(): Command {
       const balance = usdText(done.balanceNanos)
       session.output.result(
         { customer_id: done.customerId, deleted: true, revoked_keys: done.keys, balance_usd: balance },
-        `Deleted ${done.email}: revoked ${done.keys} ${done.keys === 1 ? 'key' : 'keys'}. Its balance of ${balance} USD and its ledger stay under the id ${done.customerId}.`,
+        `Deleted ${done.email}: revoked ${counted(done.keys, 'key')}. Its balance of ${balance} USD and its ledger stay under the id ${done.customerId}.`,
       )
     })
 }

@@ -9,6 +9,7 @@ import { salvageSettlements } from '../money/ledger/settlement/salvage-settlemen
 import { isArchived } from '../money/usage/archived-before.ts'
 import { hasDatabase } from '../start/has-database.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
+import { counted } from './counted.ts'
 import { timeText } from './output.ts'
 import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
@@ -129,8 +130,4 @@ function summaryOf(files: readonly InspectedFile[], damages: number): string {
   return damages === 0
     ? `${undamaged}, no damage.`
     : `${undamaged}. The values above come from bytes with a wrong checksum, so any of them may be wrong. A request that is not settled was delivered for free.`
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`
 }

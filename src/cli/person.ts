@@ -12,6 +12,7 @@ import { placesOfPerson } from '../operator/personal-data.ts'
 import { emailArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { confirm } from './confirm.ts'
+import { counted } from './counted.ts'
 import { Failure } from './failure.ts'
 import { lastOperator } from './operator.ts'
 import { withDatabase } from './with-database.ts'
@@ -134,7 +135,7 @@ function deletePerson(): Command {
       const { personId, email: stored, keys } = person
       session.output.result(
         { person_id: personId, deleted: true, revoked_keys: keys },
-        `Deleted ${stored}: revoked ${keys} ${keys === 1 ? 'key' : 'keys'}. The audit log and the books keep the id ${personId}.`,
+        `Deleted ${stored}: revoked ${counted(keys, 'key')}. The audit log and the books keep the id ${personId}.`,
       )
     })
 }

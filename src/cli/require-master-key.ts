@@ -1,8 +1,7 @@
-import { join } from 'node:path'
 import type { Sql } from '../base/db/pool.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { joinRing, readMark } from '../base/secrets/key-ring-state.ts'
-import { findMasterKeys, isInFile, loadMasterKeys } from '../base/secrets/master-key.ts'
+import { findMasterKeys, hasKeyFile, loadMasterKeys, masterKeyPath } from '../base/secrets/master-key.ts'
 import type { MasterKeys } from '../base/secrets/master-keys.ts'
 import { type CreditEvidence, createCreditEvidence } from '../money/ledger/credit-evidence.ts'
 import type { Session } from './command.ts'
@@ -46,9 +45,9 @@ export function evidenceOf(masterKeys: MasterKeys): CreditEvidence {
  * @param found whether there is a master key at all
  */
 export function masterKeyProblem({ masterKey, dataDir }: Session['config'], found: boolean): string {
-  const path = join(dataDir, 'master.key')
+  const path = masterKeyPath(dataDir)
   const problem = !found
     ? `${path} is missing`
-    : `${isInFile({ masterKey }) ? path : 'SWITCHYARD_MASTER_KEY'} is not the master key that the server last started with`
-  return `${problem}. Set SWITCHYARD_DATA or SWITCHYARD_MASTER_KEY to the server's value, or restore the key. To replace a key, run: ${ownCommand('key-ring rotate')}. To use a new one because the old one is lost, start the server with it first.`
+    : `${hasKeyFile({ masterKey }) ? path : 'SWITCHYARD_MASTER_KEY'} does not have the master key that the servers seal with`
+  return `${problem}. Set SWITCHYARD_DATA or SWITCHYARD_MASTER_KEY to the servers' value, or restore the key. To replace a key, run: ${ownCommand('key-ring rotate')}. If it is lost, run: ${ownCommand('key-ring adopt')}`
 }

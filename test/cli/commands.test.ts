@@ -288,7 +288,7 @@ describe('hosters and models', () => {
     const another = { SWITCHYARD_MASTER_KEY: 'ab'.repeat(32) }
     expect(await switchyard('hoster key acme --key new', { env: another })).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^SWITCHYARD_MASTER_KEY is not the master key that the server last started with/),
+      stderr: expect.stringMatching(/^SWITCHYARD_MASTER_KEY does not have the master key that the servers seal with/),
     })
     expect(await json('hoster list')).toMatchObject([{ name: 'acme', has_key: false }])
   })
@@ -611,7 +611,7 @@ describe('doctor', () => {
       ]),
     )
     expect(await doctorIn({ SWITCHYARD_MASTER_KEY: 'ab'.repeat(32) })).toMatchObject({
-      'master key': expect.stringContaining('is not the master key that the server last started with'),
+      'master key': expect.stringContaining('does not have the master key that the servers seal with'),
     })
   })
 

@@ -3,6 +3,7 @@ import { beforeEach, expect, test } from 'vitest'
 import { createPool } from '../../src/base/db/pool.ts'
 import {
   adoptKey,
+  forgetKeys,
   joinRing,
   nominateKey,
   promoteKey,
@@ -98,4 +99,15 @@ test('no role of the gateway changes which key seals', async () => {
       await pool.end()
     }
   }
+})
+
+test('a key that another rotation replaced while the operator was asked is not forgotten', async () => {
+  const [first, second, third] = [draw(), draw(), draw()]
+  await joinRing(db.pool, new MasterKeys([first]), false)
+  for (const key of [second, third]) {
+    await nominateKey(db.pool, markOf(key))
+    await promoteKey(db.pool, markOf(key))
+  }
+  expect(await forgetKeys(db.pool, [markOf(first)])).toEqual([markOf(first)])
+  expect((await readRing(db.pool)).find(({ mark }) => mark === markOf(second))?.state).toBe('former')
 })

@@ -90,10 +90,11 @@ export async function promoteKey(sql: Sql, mark: string): Promise<boolean> {
   return rowCount === 1
 }
 
-/** Forgets the former keys. Returns their marks. */
-export async function forgetKeys(sql: Sql): Promise<string[]> {
+/** Forgets those of these keys that are still former ones. Returns their marks. */
+export async function forgetKeys(sql: Sql, marks: readonly string[]): Promise<string[]> {
   const { rows } = await sql.query<{ mark: string }>(
-    "UPDATE master_key SET state = 'forgotten', since = now() WHERE state = 'former' RETURNING mark",
+    "UPDATE master_key SET state = 'forgotten', since = now() WHERE state = 'former' AND mark = ANY ($1) RETURNING mark",
+    [marks],
   )
   return rows.map(({ mark }) => mark)
 }

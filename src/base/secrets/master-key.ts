@@ -24,7 +24,7 @@ const KEY_BYTES = 32
  * that says what to do when one is not a valid key.
  */
 export function loadMasterKeys(place: MasterKeyPlace): MasterKeys {
-  return findMasterKeys(place) ?? new MasterKeys(create(pathIn(place.dataDir), place.dataDir))
+  return findMasterKeys(place) ?? new MasterKeys(create(masterKeyPath(place.dataDir), place.dataDir))
 }
 
 export interface MasterKeyPlace {
@@ -35,7 +35,7 @@ export interface MasterKeyPlace {
 
 /** Like loadMasterKeys, but returns undefined instead of creating a key. */
 export function findMasterKeys({ masterKey, dataDir }: MasterKeyPlace): MasterKeys | undefined {
-  if (!isInFile({ masterKey })) {
+  if (!hasKeyFile({ masterKey })) {
     const keys = parseMasterKeys(masterKey ?? '')
     if (!keys)
       throw new Error(
@@ -43,25 +43,25 @@ export function findMasterKeys({ masterKey, dataDir }: MasterKeyPlace): MasterKe
       )
     return new MasterKeys(keys)
   }
-  const keys = read(pathIn(dataDir))
+  const keys = read(masterKeyPath(dataDir))
   return keys && new MasterKeys(keys)
 }
 
 /** Whether the keys are in the data directory, where commands can change them. */
-export const isInFile = ({ masterKey }: Pick<MasterKeyPlace, 'masterKey'>) => masterKey === null || masterKey === ''
+export const hasKeyFile = ({ masterKey }: Pick<MasterKeyPlace, 'masterKey'>) => masterKey === null || masterKey === ''
 
-export const pathIn = (dataDir: string) => join(dataDir, 'master.key')
+export const masterKeyPath = (dataDir: string) => join(dataDir, 'master.key')
 
 /** Draws a key, and adds it to those in the data directory. It is on the disk when this returns. */
 export function addMasterKey(dataDir: string): Buffer {
   const key = randomBytes(KEY_BYTES)
-  writeMasterKeys(dataDir, [...(read(pathIn(dataDir)) ?? []), key])
+  writeMasterKeys(dataDir, [...(read(masterKeyPath(dataDir)) ?? []), key])
   return key
 }
 
 /** Replaces the keys in the data directory. A reader sees the old ones or the new ones, never a part. */
 export function writeMasterKeys(dataDir: string, keys: readonly Buffer[]): void {
-  const path = pathIn(dataDir)
+  const path = masterKeyPath(dataDir)
   withDraft(path, keys, draft => renameSync(draft, path))
 }
 

@@ -4,6 +4,7 @@ import { baseBackup } from '../../base/db/base-backup.ts'
 import { codeOf } from '../../base/db/database-fault.ts'
 import type { Connection } from '../../base/db/open-database.ts'
 import { POSTGRES_MAJOR } from '../../base/db/postgres-programs.ts'
+import { masterKeyPath } from '../../base/secrets/master-key.ts'
 import { listJournalFiles } from '../../money/ledger/journal/journal-files.ts'
 import { fileEntry, writeArchive } from './archive.ts'
 import { BACKUP_FORMAT, type BackupDescription, DESCRIPTION } from './description.ts'
@@ -34,7 +35,7 @@ export async function createBackup(
   source: BackupSource,
   onWarning: (message: string) => void,
 ): Promise<CreatedBackup> {
-  const masterKey = readIfThere(join(source.dataDir, 'master.key'))
+  const masterKey = readIfThere(masterKeyPath(source.dataDir))
   const bytes = await writeArchive(path, entriesOf(source, masterKey, onWarning))
   return { bytes, hasMasterKey: masterKey !== undefined }
 }

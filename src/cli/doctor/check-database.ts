@@ -1,13 +1,13 @@
-import { join } from 'node:path'
 import { durabilityWarnings } from '../../base/db/durability.ts'
 import { mayActAsDesk, mayReplaceFunctions, mayRewriteLedger } from '../../base/db/gateway-role.ts'
 import { pendingMigrations } from '../../base/db/migrate.ts'
 import { openDatabase } from '../../base/db/open-database.ts'
 import { createPool, type Pool } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import { errorMessage } from '../../base/runtime/error-message.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
 import { isResealed, readMark, readRing } from '../../base/secrets/key-ring-state.ts'
-import { findMasterKeys, isInFile } from '../../base/secrets/master-key.ts'
+import { findMasterKeys, hasKeyFile, masterKeyPath } from '../../base/secrets/master-key.ts'
 import { countSealed } from '../../base/secrets/reseal.ts'
 import { nameOfPlace } from '../../base/secrets/sealed-places.ts'
 import { readHosterOffers } from '../../market/supply/hosters/hoster-offers.ts'
@@ -19,6 +19,7 @@ import { withManaged } from '../../start/config/managed-settings.ts'
 import { hasDatabase } from '../../start/has-database.ts'
 import { createPinnedLookup } from '../../wire/egress/pinned-lookup.ts'
 import type { Session } from '../command.ts'
+import { counted } from '../counted.ts'
 import { masterKeyProblem } from '../require-master-key.ts'
 import { checkAudits } from './check-audits.ts'
 import { checkEndpoints } from './check-endpoints.ts'
@@ -166,39 +167,39 @@ async function checkAccountTiers(pool: Pool, config: Config): Promise<string> {
   )
 }
 
-/** @param mark the mark of the key that the server last started with; undefined if no server has started yet */
+/** @param mark the mark of the key that the servers seal with; undefined if none has started yet */
 function checkMasterKey(config: Config, mark: string | undefined): string {
   const keys = findMasterKeys(config)
   if (mark !== undefined && !keys?.use(mark)) throw new Error(masterKeyProblem(config, keys !== undefined))
   if (keys === undefined) return 'none yet; the first start creates it in the data directory'
-  return isInFile(config) ? join(config.dataDir, 'master.key') : 'SWITCHYARD_MASTER_KEY'
+  return hasKeyFile(config) ? masterKeyPath(config.dataDir) : 'SWITCHYARD_MASTER_KEY'
 }
 
 /** Warns of stored secrets that the current master key did not seal. No finding if there is one key, and it sealed all. */
 async function checkRotation(config: Config, pool: Pool): Promise<Finding[]> {
-  let isWarning = false
-  let isUsual = true
-  const finding = await runCheck('key ring', async () => {
+  const check = 'key ring'
+  try {
     const keys = findMasterKeys(config)
     const mark = await readMark(pool)
-    if (keys === undefined || mark === undefined || !keys.use(mark)) return ''
+    if (keys === undefined || mark === undefined || !keys.use(mark)) return []
     const counts = await countSealed(pool, keys)
     const left = counts
       .filter(({ former, unknown }) => former + unknown > 0)
       .map(({ place, former, unknown }) => `${former + unknown} in ${nameOfPlace(place)}`)
-    const former = (await readRing(pool)).filter(({ state }) => state === 'former').length
-    isWarning = left.length > 0
-    isUsual = !isWarning && former === 0
-    if (isWarning) {
+    if (left.length > 0) {
       const cause = (await isResealed(pool))
         ? `no known key opens them; for details, run: ${ownCommand('key-ring status')}`
         : 'a job seals them again while a gateway runs'
-      return `The current master key did not seal ${left.join(', ')}: ${cause}`
+      const detail = `The current master key did not seal ${left.join(', ')}: ${cause}`
+      return [{ check, ok: true, warning: true, detail }]
     }
-    return `${former} former keys that nothing needs; to forget them, run: ${ownCommand('key-ring forget')}`
-  })
-  if (finding.ok && isUsual) return []
-  return [isWarning ? { ...finding, warning: true } : finding]
+    const former = (await readRing(pool)).filter(({ state }) => state === 'former').length
+    if (former === 0) return []
+    const detail = `nothing needs ${counted(former, 'former key')} any more; to forget, run: ${ownCommand('key-ring forget')}`
+    return [{ check, ok: true, detail }]
+  } catch (error) {
+    return [{ check, ok: false, detail: errorMessage(error) }]
+  }
 }
 
 async function checkHosters(config: Config, pool: Pool): Promise<Finding[]> {
