@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs'
 import { errorMessage } from '../runtime/error-message.ts'
 import type { Log } from '../runtime/log.ts'
-import { findMasterKeys, isInFile, type MasterKeyPlace, pathIn } from './master-key.ts'
+import { findMasterKeys, hasKeyFile, type MasterKeyPlace, masterKeyPath } from './master-key.ts'
 
 const EVERY_MS = 1_000
 
@@ -22,37 +22,46 @@ export function watchMasterKeys({
   readonly log: Pick<Log, 'info' | 'error'>
   readonly everyMs?: number
 }): { read(place: MasterKeyPlace): void; stop(): void } {
-  let stamp = stampOf(place)
+  let readStamp: string | undefined
   let last = ''
-  const read = (from: MasterKeyPlace) => {
+  let problem = ''
+  /** False: it failed, which is logged once for as long as the reason stays the same. */
+  const read = (from: MasterKeyPlace): boolean => {
     try {
       const keys = findMasterKeys(from)?.all
       if (keys === undefined) throw new Error('There are none.')
       const now = keys.map(key => key.toString('hex')).join()
-      if (now === last) return
-      if (!onKeys(keys)) throw new Error('The key that encrypts is not among them.')
-      if (last !== '') log.info({ masterKeys: keys.length }, 'the master keys were read again')
+      if (now !== last && !onKeys(keys)) throw new Error('The key that encrypts is not among them.')
+      if (now !== last && last !== '') log.info({ masterKeys: keys.length }, 'the master keys were read again')
       last = now
+      problem = ''
+      return true
     } catch (error) {
       const reason = errorMessage(error)
-      log.error({ reason }, 'the master keys could not be read again; the gateway goes on with those it has')
+      if (reason !== problem)
+        log.error({ reason }, 'the master keys could not be read again; the gateway goes on with those it has')
+      problem = reason
+      return false
     }
   }
-  read(place)
+  const readIfChanged = () => {
+    const stamp = stampOf(place)
+    if (stamp !== readStamp && read(place)) readStamp = stamp
+  }
+  readIfChanged()
   // Not fs.watch: some network file systems send no events.
-  const timer = setInterval(() => {
-    const now = stampOf(place)
-    if (now === stamp) return
-    stamp = now
-    read(place)
-  }, everyMs)
+  const timer = setInterval(readIfChanged, everyMs)
   timer.unref()
   return { read, stop: () => clearInterval(timer) }
 }
 
-/** Changes with each new version of the file. The keys of the environment have none. */
+/** Changes with each new version of the file, and with who may read it. The keys of the environment have none. */
 function stampOf(place: MasterKeyPlace): string {
-  if (!isInFile(place)) return ''
-  const found = statSync(pathIn(place.dataDir), { throwIfNoEntry: false })
-  return found === undefined ? '' : `${found.ino} ${found.mtimeMs} ${found.size}`
+  if (!hasKeyFile(place)) return ''
+  try {
+    const { ino, ctimeMs, size } = statSync(masterKeyPath(place.dataDir))
+    return `${ino} ${ctimeMs} ${size}`
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? ''
+  }
 }
