@@ -7,6 +7,8 @@ export const TOOL_CALLS_MAX = 128
 interface OpenCall {
   readonly index: number
   readonly upstreamIndex: unknown
+  /** What the upstream calls it in each delta; the client may get another id. Null if it had none. */
+  readonly upstreamId: string | null
   readonly id: string
   nameSent: boolean
   hasArguments: boolean
@@ -64,11 +66,11 @@ export class ToolCalls {
       ? this.#calls.findLast(open => open.upstreamIndex === item.index)
       : id === null
         ? this.#calls.at(-1)
-        : this.#calls.find(open => open.id === id)
+        : this.#calls.findLast(open => open.upstreamId === id)
     if (!call) return undefined
     const named = isJsonObject(item.function) && nonEmptyText(item.function.name) !== null
     // A second name, under another id or without an index, starts the next call.
-    if (named && call.nameSent && (id === null ? !isIndex(item.index) : id !== call.id)) return undefined
+    if (named && call.nameSent && (id === null ? !isIndex(item.index) : id !== call.upstreamId)) return undefined
     return call
   }
 
@@ -82,10 +84,15 @@ export class ToolCalls {
     const start = this.#unnamed?.index === item.index ? this.#unnamed : null
     this.#unnamed = null
     const given = nonEmptyText(item.id) ?? nonEmptyText(start?.id)
-    // Clients pair results with calls by the id, so one that the answer has already is replaced.
-    const isOwn = given !== null && this.#calls.every(call => call.id !== given)
-    const id = isOwn ? given : `${this.#idPrefix}${index}`
-    const call: OpenCall = { index, upstreamIndex: item.index, id, nameSent: false, hasArguments: false }
+    const id = uniqueCallId(given, this.#calls, this.#idPrefix)
+    const call: OpenCall = {
+      index,
+      upstreamIndex: item.index,
+      upstreamId: given,
+      id,
+      nameSent: false,
+      hasArguments: false,
+    }
     this.#calls.push(call)
     return { index, id, type: nonEmptyText(item.type) ?? 'function', ...otherFields(item, call, '') }
   }
@@ -128,6 +135,18 @@ function otherFields(
     fields.function = { ...(name !== null && { name }), ...(args !== undefined && { arguments: args }) }
   }
   return fields
+}
+
+/**
+ * Returns the id of the next call of an answer. Clients pair results with calls by the id, so one that the answer has already is
+ * replaced, as is a missing one.
+ */
+export function uniqueCallId(
+  given: string | null,
+  calls: readonly { readonly id?: unknown }[],
+  prefix: string,
+): string {
+  return given !== null && calls.every(({ id }) => id !== given) ? given : `${prefix}${calls.length}`
 }
 
 /** Returns arguments as JSON text. Some upstreams send the object itself. */

@@ -344,6 +344,21 @@ describe('tool calls', () => {
       [opening(0, 'a', 'f', '{'), { index: 0, function: { arguments: '}' } }],
     ],
     [
+      'with an id that the answer has already, repeated in each delta',
+      [
+        calls(opening(0, 'a', 'f', '{}')),
+        calls(opening(1, 'a', 'f', '{')),
+        calls(opening(1, 'a', 'f', '"x":1')),
+        calls({ id: 'a', function: { arguments: '}' } }),
+      ],
+      [
+        opening(0, 'a', 'f', '{}'),
+        opening(1, 'call_00000000abcd_0_1', 'f', '{'),
+        { index: 1, function: { arguments: '"x":1' } },
+        { index: 1, function: { arguments: '}' } },
+      ],
+    ],
+    [
       'with empty id',
       [calls({ index: 0, id: '', function: { name: 'f', arguments: '{}' } })],
       [opening(0, 'call_00000000abcd_0_0', 'f', '{}')],

@@ -5,7 +5,7 @@ import { parseUpstreamJson, tallyFor } from '../json/parse-json.ts'
 import { classifyError } from './classify-error.ts'
 import { messageText, thinkingText } from './content.ts'
 import { type ExpectedAnswer, finishReasonAfter, judgeCompletion, readFinishReason } from './finish.ts'
-import { argumentsText, nonEmptyText, TOOL_CALLS_MAX } from './tool-calls.ts'
+import { argumentsText, nonEmptyText, TOOL_CALLS_MAX, uniqueCallId } from './tool-calls.ts'
 import { readUpstreamError } from './upstream-error.ts'
 import { readUsage, withModel, withTier } from './usage.ts'
 
@@ -100,9 +100,7 @@ function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
   const calls: JsonObject[] = []
   for (const call of value.slice(0, TOOL_CALLS_MAX)) {
     if (!isJsonObject(call)) continue
-    const given = nonEmptyText(call.id)
-    const isOwn = given !== null && calls.every(earlier => earlier.id !== given)
-    const id = isOwn ? given : `${idPrefix}${calls.length}`
+    const id = uniqueCallId(nonEmptyText(call.id), calls, idPrefix)
     const fields: JsonObject = {}
     for (const [key, field] of Object.entries(call)) {
       if (key !== 'index' && field !== null && !isPrototypeKey(key)) fields[key] = field
