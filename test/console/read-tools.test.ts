@@ -28,10 +28,19 @@ test.each([
   ['the same name twice', '[{"name":"a"},{"name":"a"}]', /^Two functions have the name a\./],
   ['parameters that are no object', '[{"name":"a","parameters":{"type":"string"}}]', /^a: parameters must be/],
   ['a wrong type', withSchema({ properties: { x: { type: 'strin' } } }), /properties\.x\.type: "strin" is no type/],
-  ['a required name without a property', withSchema({ required: ['x'] }), /required: there is no property "x"/],
+  ['a required name that is text', withSchema({ required: 'x' }), /required must be a list/],
   ['an empty enum', withSchema({ properties: { x: { enum: [] } } }), /properties\.x\.enum must be a list/],
   ['items that are text', withSchema({ properties: { x: { items: 'a' } } }), /properties\.x\.items must be a schema/],
   ['a wrong alternative', withSchema({ anyOf: [{}, { type: 'x' }] }), /parameters\.anyOf\[1\]\.type/],
 ])('%s is named', (_name, json, problem) => {
   expect(readTools(json)).toEqual({ tools: [], problem: expect.stringMatching(problem) })
+})
+
+test.each([
+  ['alternatives', { properties: { city: {}, zip: {} }, anyOf: [{ required: ['city'] }, { required: ['zip'] }] }],
+  ['allOf', { allOf: [{ properties: { city: {} } }, { required: ['city'] }] }],
+  ['a reference', { $defs: { place: { properties: { city: {} } } }, $ref: '#/$defs/place', required: ['city'] }],
+  ['a pattern', { patternProperties: { '^c': {} }, required: ['city'] }],
+])('a name that is required by %s is no mistake', (_name, schema) => {
+  expect(readTools(withSchema(schema)).problem).toBe(null)
 })

@@ -181,8 +181,11 @@ test('a private talk is not kept, and comparing asks for no quotes', async () =>
   await page.getByLabel('Most each answer may cost, USD').waitFor()
   await send(page, 'Nobody shall read this.')
   await expect.poll(() => page.getByRole('link', { name: 'receipt' }).count()).toBe(2)
-  await page.getByRole('button', { name: 'New talk' }).click()
+  // The talk still has the private turn.
   await page.getByRole('checkbox', { name: 'Private' }).uncheck()
+  await send(page, 'Nobody shall read this either.')
+  await expect.poll(() => page.getByRole('link', { name: 'receipt' }).count()).toBe(4)
+  await page.getByRole('button', { name: 'New talk' }).click()
   await send(page, 'Keep this.')
   await expect.poll(() => page.getByRole('link', { name: 'receipt' }).count()).toBe(2)
   const list = page.getByRole('dialog', { name: 'Talks' })

@@ -16,7 +16,7 @@ import { codeText } from '../../texts/code-text.ts'
 import { ChatSettings } from './ChatSettings.tsx'
 import { bodyOf, type ChatSetup, noSetup, withShortImages } from './chat-setup.ts'
 import { ModelChoice } from './ModelChoice.tsx'
-import { PromptBox, sizeOf } from './PromptBox.tsx'
+import { charactersOf, PromptBox } from './PromptBox.tsx'
 import styles from './playground.module.css'
 import { readPlaygroundSearch, tiers } from './playground-search.ts'
 import { Quote } from './Quote.tsx'
@@ -158,7 +158,7 @@ export function Playground() {
       {saved.problem !== null && <p className={styles.wrong}>{saved.problem}</p>}
       <PromptBox
         prompt={prompt}
-        sentImageCharacters={sizeOf(turns.flatMap(({ images }) => images))}
+        sentImageCharacters={charactersOf(turns.flatMap(({ images }) => images))}
         hint={
           linked.prompt !== undefined && prompt.text === linked.prompt
             ? t`A link filled this in. Read it before you send it.`

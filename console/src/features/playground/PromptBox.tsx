@@ -48,7 +48,7 @@ export function PromptBox({
   async function attach(files: readonly File[]) {
     setProblem(imageRefusal)
     if (imageRefusal !== null) return
-    let characters = sentImageCharacters + sizeOf(images)
+    let characters = sentImageCharacters + charactersOf(images)
     for (const each of files) {
       try {
         const url = await readImage(each)
@@ -126,6 +126,6 @@ export function PromptBox({
   )
 }
 
-export function sizeOf(images: readonly string[]): number {
+export function charactersOf(images: readonly string[]): number {
   return images.reduce((sum, url) => sum + url.length, 0)
 }

@@ -1,4 +1,5 @@
 import { t } from '@lingui/core/macro'
+
 /** A function that the model may call, as OpenAI's chat API takes it. */
 export interface Tool {
   readonly type: 'function'
@@ -79,11 +80,8 @@ function schemaProblem(schema: unknown, place: string): string | null {
   if (values !== undefined && (!Array.isArray(values) || values.length === 0)) {
     return t`${place}.enum must be a list of values.`
   }
-  if (required !== undefined) {
-    if (!Array.isArray(required)) return t`${place}.required must be a list of names.`
-    const missing = required.find(name => !isObject(schema.properties) || !Object.hasOwn(schema.properties, name))
-    if (missing !== undefined) return t`${place}.required: there is no property ${JSON.stringify(missing)}.`
-  }
+  // It may name properties that this level does not list: alternatives do, and so do `allOf`, `$ref` and patterns.
+  if (required !== undefined && !Array.isArray(required)) return t`${place}.required must be a list of names.`
   const inner: [string, unknown][] = single
     .filter(key => schema[key] !== undefined)
     .map(key => [`${place}.${key}`, schema[key]])

@@ -66,8 +66,8 @@ async function deleteOld(database: IDBDatabase): Promise<IDBDatabase> {
 type Head = TalkHead & Pick<SavedTalk, 'owner'>
 
 function databaseStore(database: IDBDatabase): TalkStore {
-  const heads = (sql: IDBTransaction, owner: string) =>
-    resultOf<Head[]>(sql.objectStore('heads').index('owner').getAll(owner))
+  const heads = (transaction: IDBTransaction, owner: string) =>
+    resultOf<Head[]>(transaction.objectStore('heads').index('owner').getAll(owner))
   const begin = (mode: IDBTransactionMode) => database.transaction(['heads', 'talks'], mode)
   return {
     isKept: true,

@@ -7,6 +7,8 @@ export interface Turn {
   /** As data: URLs. */
   readonly images: readonly string[]
   readonly answers: readonly Answer[]
+  /** Sent in privacy mode: the browser does not keep the talk. */
+  readonly isPrivate?: true
 }
 
 /** The answer of one model to one prompt. It has a step more after each round of tools. */
@@ -55,12 +57,12 @@ export function userMessage(prompt: string, images: readonly string[]): ChatMess
 export function messagesOf(turns: readonly Turn[], slot: number): ChatMessage[] {
   return turns.flatMap(({ prompt, images, answers }) => {
     const answer = answers.find(each => each.slot === slot) ?? answers[0]
-    const steps = answer?.steps.filter(isTold) ?? []
+    const steps = answer?.steps.filter(hasAnswer) ?? []
     return steps.length === 0 ? [] : [userMessage(prompt, images), ...steps.flatMap(stepMessages)]
   })
 }
 
-function isTold({ text, calls }: Step): boolean {
+function hasAnswer({ text, calls }: Step): boolean {
   return text !== '' || calls.length > 0
 }
 
@@ -94,6 +96,12 @@ export function withResults(turns: readonly Turn[], slot: number, results: reado
     ...answer,
     steps: [...answer.steps.with(-1, { ...answer.steps.at(-1)!, results }), emptyStep],
   }))
+}
+
+/** Returns the turns with the last one marked as private. */
+export function asPrivate(turns: readonly Turn[]): readonly Turn[] {
+  const last = turns.at(-1)
+  return last === undefined ? turns : turns.with(-1, { ...last, isPrivate: true })
 }
 
 function changeAnswer(turns: readonly Turn[], slot: number, change: (answer: Answer) => Answer): readonly Turn[] {

@@ -6,7 +6,7 @@ import type { ChatSetup } from './chat-setup.ts'
 import { type Turn, titleOf } from './talk.ts'
 import { talkStore } from './talk-store.ts'
 
-/** Keeps the talk of the page in the browser each time that its answers have ended, unless it is private. */
+/** Keeps the talk of the page in the browser each time that its answers have ended, unless a turn is private. */
 export function useSavedTalk(
   customerId: string,
   { turns, setup, isRunning }: { turns: readonly Turn[]; setup: ChatSetup; isRunning: boolean },
@@ -18,7 +18,7 @@ export function useSavedTalk(
 
   // Setup alone is no reason to write: a talk that is only read stays where it is in the list.
   useEffect(() => {
-    if (isRunning || turns.length === 0 || setup.isPrivate) return
+    if (isRunning || turns.length === 0 || turns.some(({ isPrivate }) => isPrivate)) return
     const changedAt = new Date().toISOString()
     const write = async () => {
       const store = await talkStore()

@@ -5,7 +5,7 @@ import { Problem } from '../../api/request.ts'
 import { bodyOf, type ChatSetup, type ChosenModel } from './chat-setup.ts'
 import { withPlaygroundKey } from './playground-key.ts'
 import { type ChatStart, streamChat } from './stream-chat.ts'
-import { emptyStep, type Step, type Turn, userMessage, withLastStep, withResults } from './talk.ts'
+import { asPrivate, emptyStep, type Step, type Turn, userMessage, withLastStep, withResults } from './talk.ts'
 
 /** What a person sends. */
 export interface Prompt {
@@ -77,7 +77,8 @@ export function useTalk(customerId: string) {
   async function send(setup: ChatSetup, { text, images }: Prompt): Promise<boolean> {
     begin()
     const answers = setup.models.map(chosen => ({ ...chosen, steps: [emptyStep] }))
-    setTurns([...turns, { prompt: text, images, answers }])
+    const sent = [...turns, { prompt: text, images, answers }]
+    setTurns(setup.isPrivate ? asPrivate(sent) : sent)
     const bodies = setup.models.map(chosen => bodyOf(setup, chosen, turns, [userMessage(text, images)]))
     const outcomes = await runAll(setup.models.map((chosen, index) => run(chosen, bodies[index]!)))
     const failed = outcomes.find(({ error }) => error !== undefined)
@@ -91,7 +92,8 @@ export function useTalk(customerId: string) {
   /** Sends the results of a model's calls, and shows how it goes on. */
   async function goOn(setup: ChatSetup, chosen: ChosenModel, results: readonly string[]): Promise<void> {
     begin()
-    const next = withResults(turns, chosen.slot, results)
+    const answered = withResults(turns, chosen.slot, results)
+    const next = setup.isPrivate ? asPrivate(answered) : answered
     setTurns(next)
     await runAll([run(chosen, bodyOf(setup, chosen, next, []))])
   }
