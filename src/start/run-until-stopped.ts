@@ -27,13 +27,18 @@ export async function runUntilStopped(
   const log = createLog(config.log, isDatabaseAway)
   // A closed terminal sends it too, which changes nothing.
   let reload: (() => Promise<unknown>) | undefined
+  let reloads = 0
   const manager = serviceManager(config.systemd, log)
   process.on('SIGHUP', () => {
     if (reload === undefined) return log.warn('SIGHUP is ignored until the start is complete')
+    reloads++
     manager.reloading()
     reload()
       .catch(error => log.error({ err: error }, 'SIGHUP: the configuration was not read'))
-      .finally(() => manager.ready())
+      .finally(() => {
+        reloads--
+        if (reloads === 0) manager.ready()
+      })
   })
   stop.requested.then(() => {
     manager.stopping()

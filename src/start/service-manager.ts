@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import type { Logger } from 'pino'
 import type { Config } from './config/config.ts'
 
-/** Tells systemd what the gateway does. Each call returns at once; one that fails leaves a warning, the first time. */
+/** Reports to systemd, in the order of the calls. Each call returns at once; the first one that fails leaves a warning. */
 export interface ServiceManager {
   /** The gateway serves, or has read its configuration again. From the first call on, systemd hears that it is alive. */
   ready(): void
@@ -23,12 +23,17 @@ export function serviceManager(systemd: Config['systemd'], log: Logger): Service
   const { watchdogMs } = systemd
   let hasFailed = false
   let isWatched = false
-  const send = (...assignments: readonly string[]) =>
-    execFile('systemd-notify', assignments, { timeout: SEND_MS_MAX }, error => {
-      if (error === null || hasFailed) return
-      hasFailed = true
-      log.warn({ err: error }, 'systemd was not told what the gateway does: `systemd-notify` failed')
-    })
+  // Each message is a process of its own, so it waits for the one before: READY=1 must not overtake RELOADING=1.
+  let last = Promise.resolve()
+  const send = (...assignments: readonly string[]) => {
+    last = last
+      .then(() => notify(assignments))
+      .catch(error => {
+        if (hasFailed) return
+        hasFailed = true
+        log.warn({ err: error }, '`systemd-notify` failed, so systemd does not know the state of the gateway')
+      })
+  }
   return {
     ready() {
       send('READY=1')
@@ -47,3 +52,11 @@ export function serviceManager(systemd: Config['systemd'], log: Logger): Service
 }
 
 const SEND_MS_MAX = 60_000
+
+function notify(assignments: readonly string[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    execFile('systemd-notify', assignments, { timeout: SEND_MS_MAX }, error =>
+      error === null ? resolve() : reject(error),
+    )
+  })
+}

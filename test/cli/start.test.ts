@@ -180,10 +180,10 @@ test('a gateway without systemd-notify serves, and says so once', async () => {
   await writeFile(join(directory, 'systemd-notify'), '#!/bin/sh\nexit 1\n', { mode: 0o755 })
   const gateway = await startGatewayProcess({ directory, env: { ...env, PATH: `${directory}:${process.env.PATH}` } })
   undo.defer(async () => void (await gateway.stop()))
-  await gateway.logged(({ msg }) => msg.startsWith('systemd was not told'))
+  await gateway.logged(({ msg }) => msg.startsWith('`systemd-notify` failed'))
   expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200)
   expect(await gateway.stop()).toBe(0)
-  expect(gateway.log.filter(({ msg }) => msg.startsWith('systemd was not told'))).toHaveLength(1)
+  expect(gateway.log.filter(({ msg }) => msg.startsWith('`systemd-notify` failed'))).toHaveLength(1)
 })
 
 test('migrate brings a database to this version and starts nothing', async () => {
