@@ -66,7 +66,7 @@ const rooms = {
   live: 'people db domain runtime',
   // wire
   api: 'dialects domain runtime',
-  dialects: 'tokens egress domain runtime',
+  dialects: 'egress domain runtime',
   upstreams: 'credentials domain runtime',
   'demo-model': 'tokens domain runtime',
   tokens: 'domain runtime',

@@ -21,6 +21,7 @@ export type ReportKind =
   | 'simulator'
   | 'market'
   | 'postgres'
+  | 'patroni'
 
 /** The path of a report relative to the root of the repository. */
 export const reportPath = (kind: ReportKind): string => `bench/results/${kind}.md`

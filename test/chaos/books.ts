@@ -2,7 +2,7 @@ import { costNanos } from '../../src/base/domain/money.ts'
 import { audit } from '../../src/money/ledger/audit/audit.ts'
 import { type ChaosCustomer, chargeOf, models, type Sent, tokensOf } from './customer.ts'
 import { eventually } from './eventually.ts'
-import type { ChaosWorld } from './world.ts'
+import type { GatewayWorld } from './world.ts'
 
 /** Losses that the fault of a scenario may cause. */
 export interface Allowed {
@@ -29,7 +29,7 @@ export interface Books {
  * that this took. An idle node keeps a lease for up to a minute, after a fault that may take as long. Throws after 240 s.
  */
 export async function converged(
-  world: ChaosWorld,
+  world: GatewayWorld,
   customers: readonly ChaosCustomer[],
   allowed: Allowed = {},
 ): Promise<number> {
@@ -50,7 +50,7 @@ export async function converged(
 }
 
 async function unfinished(
-  { pool }: ChaosWorld,
+  { pool }: GatewayWorld,
   customers: readonly ChaosCustomer[],
   ids: readonly string[],
   allowed: Allowed,
@@ -74,7 +74,7 @@ async function unfinished(
 
 /** Compares each request as its client saw it with the books, and audits the ledger. */
 export async function checkBooks(
-  world: ChaosWorld,
+  world: GatewayWorld,
   customers: readonly ChaosCustomer[],
   allowed: Allowed = {},
 ): Promise<Books> {
@@ -105,7 +105,7 @@ interface UsageRow {
 }
 
 async function booksOf(
-  { pool, modelServer }: ChaosWorld,
+  { pool, modelServer }: GatewayWorld,
   { customerId, creditNanos, limits, sent }: ChaosCustomer,
   allowed: Allowed,
 ): Promise<Books> {

@@ -4,7 +4,7 @@ import { eventually } from './eventually.ts'
 import type { GatewayProcess } from './gateway-process.ts'
 import { runLoad } from './load.ts'
 import { sendRequest } from './send-request.ts'
-import type { ChaosWorld } from './world.ts'
+import type { GatewayWorld } from './world.ts'
 
 /** Two gateways under load, for faults that both must survive. */
 export interface TwoLoadedNodes {
@@ -16,10 +16,18 @@ export interface TwoLoadedNodes {
   stop(): Promise<Sent[]>
 }
 
-/** Starts gateways `a` and `b`, and six clients that send them up to `requestsMax` requests. */
+/**
+ * Starts gateways `a` and `b`, and six clients that send them up to `requestsMax` requests. `gapMs` is the time between
+ * the words of an answer.
+ */
 export async function loadTwoNodes(
-  world: ChaosWorld,
-  { requestsMax, seed, secondNanos }: { requestsMax: number; seed: number; secondNanos?: bigint },
+  world: GatewayWorld,
+  {
+    requestsMax,
+    seed,
+    secondNanos,
+    gapMs,
+  }: { requestsMax: number; seed: number; secondNanos?: bigint; gapMs?: number },
 ): Promise<TwoLoadedNodes> {
   const nodes = await Promise.all(['a', 'b'].map(name => world.running(name)))
   const customers = await world.openTwoCustomers(secondNanos)
@@ -31,6 +39,7 @@ export async function loadTwoNodes(
     requestsMax,
     random: seededRandom(seed),
     signal: enough.signal,
+    ...(gapMs !== undefined && { gapMs }),
   })
   return {
     nodes,

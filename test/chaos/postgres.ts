@@ -62,11 +62,7 @@ export async function createPostgres({ durable, programs }: PostgresOptions): Pr
   await cluster.create(login)
   const { user, password, database } = login
   let connection: Connection = { host: await cluster.start(settings), port: SOCKET_PORT, user, password, database }
-  await migrate(connection)
-  // Create graphile-worker's tables once, before several nodes start at the same time.
-  const pool = createPool(connection, { max: 1, applicationName: 'chaos set-up' })
-  await runMigrations({ pgPool: pool.pg, logger: new Logger(() => () => {}) })
-  await pool.end()
+  await migrateAll(connection)
 
   async function kill() {
     const pid = cluster.runningPid()
@@ -107,6 +103,14 @@ export async function createPostgres({ durable, programs }: PostgresOptions): Pr
       await rm(directory, { recursive: true, force: true })
     },
   }
+}
+
+/** Creates the tables of the gateway and of graphile-worker once, before several nodes start at the same time. */
+export async function migrateAll(connection: Connection): Promise<void> {
+  await migrate(connection)
+  const pool = createPool(connection, { max: 1, applicationName: 'chaos set-up' })
+  await runMigrations({ pgPool: pool.pg, logger: new Logger(() => () => {}) })
+  await pool.end()
 }
 
 const run = promisify(execFile)

@@ -1,11 +1,11 @@
 import { type Allowed, checkBooks, converged } from './books.ts'
 import type { ChaosCustomer } from './customer.ts'
 import type { Verdict } from './scenario.ts'
-import type { ChaosWorld } from './world.ts'
+import type { GatewayWorld } from './world.ts'
 
 /** Waits until the books of these customers have converged, then checks them. `more` adds checks of the scenario. */
 export async function verdictOn(
-  world: ChaosWorld,
+  world: GatewayWorld,
   customers: readonly ChaosCustomer[],
   allowed: Allowed = {},
   more: () => Promise<readonly string[]> = async () => [],

@@ -3,6 +3,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Connection } from '../../src/base/db/open-database.ts'
 import { createPool, type Pool } from '../../src/base/db/pool.ts'
 import type { AccountLimits } from '../../src/base/domain/caller.ts'
 import { removeOnExit } from '../harness/clean-up-on-exit.ts'
@@ -12,10 +13,9 @@ import { type GatewayProcess, startGateway } from './gateway-process.ts'
 import { type ModelServer, startModelServer } from './model-server.ts'
 import { type ChaosPostgres, createPostgres, type PostgresOptions } from './postgres.ts'
 
-/** One PostgreSQL, one model server, and gateways that scenarios start and kill. */
-export interface ChaosWorld {
-  readonly postgres: ChaosPostgres
-  /** Connects to PostgreSQL directly, without a proxy and its faults. Reconnects after a restart. */
+/** A database, one model server, and gateways that scenarios start and kill. */
+export interface GatewayWorld {
+  /** Connects to PostgreSQL without a fault proxy. Reconnects after a restart. */
   readonly pool: Pool
   readonly modelServer: ModelServer
   /** All customers opened so far. */
@@ -25,18 +25,23 @@ export interface ChaosWorld {
   openCustomer(creditNanos: bigint, limits?: Partial<AccountLimits>): Promise<ChaosCustomer>
   /** Opens one customer with enough credit for every load, and one with 5 USD or this much. */
   openTwoCustomers(secondNanos?: bigint): Promise<ChaosCustomer[]>
-  /** Starts a gateway without waiting for it. Gateways of the same name use the same data directory and proxy. */
+  /** Starts a gateway without waiting for it. Gateways of the same name use the same data directory. */
   launch(name: string, options?: LaunchOptions): Promise<GatewayProcess>
   /** Returns the running gateway of this name, or starts it and waits until it takes requests. */
   running(name: string, options?: LaunchOptions): Promise<GatewayProcess>
   /** Starts a gateway and waits until it takes requests. */
   start(name: string, options?: LaunchOptions): Promise<GatewayProcess>
-  /** The proxy between this gateway and PostgreSQL. */
-  proxy(name: string): FaultProxy
   /** Sends SIGTERM to every running gateway. Throws if one does not exit with 0. */
   drain(): Promise<void>
   /** Kills all processes and removes all files. */
   close(): Promise<void>
+}
+
+/** A world with a PostgreSQL of its own, and a fault proxy between it and each gateway. */
+export interface ChaosWorld extends GatewayWorld {
+  readonly postgres: ChaosPostgres
+  /** The proxy between this gateway and PostgreSQL. Gateways of the same name share it. */
+  proxy(name: string): FaultProxy
 }
 
 export interface LaunchOptions {
@@ -46,20 +51,44 @@ export interface LaunchOptions {
 }
 
 export async function createWorld(options: PostgresOptions): Promise<ChaosWorld> {
-  const directory = mkdtempSync(join(tmpdir(), 'switchyard-chaos-nodes-'))
-  removeOnExit(directory, 'files')
   await using cleanUp = new AsyncDisposableStack()
-  cleanUp.defer(() => rm(directory, { recursive: true, force: true }))
   const postgres = await createPostgres(options)
   cleanUp.defer(() => postgres.remove())
-  const modelServer = await startModelServer()
-  cleanUp.defer(() => modelServer.close())
-  const pool = createPool(postgres.connection, { max: 4, applicationName: 'chaos', statementTimeoutMs: 30_000 })
-  cleanUp.defer(() => pool.end())
   const proxies = new Map<string, FaultProxy>()
   cleanUp.defer(async () => {
     await Promise.all([...proxies.values()].map(proxy => proxy.close()))
   })
+  const gateways = await createGatewayWorld(postgres.connection, async name => {
+    const proxy = proxies.get(name) ?? (await startFaultProxy(postgres.connection))
+    proxies.set(name, proxy)
+    return proxy.connection
+  })
+  cleanUp.defer(gateways.close)
+  const owned = cleanUp.move()
+  return Object.assign(gateways, {
+    postgres,
+    proxy(name: string) {
+      const proxy = proxies.get(name)
+      if (proxy === undefined) throw new Error(`${name} was never started`)
+      return proxy
+    },
+    close: () => owned.disposeAsync(),
+  })
+}
+
+/** @param connectionOf how the gateway of this name reaches PostgreSQL, by TCP */
+export async function createGatewayWorld(
+  connection: Connection,
+  connectionOf: (name: string) => Promise<Connection>,
+): Promise<GatewayWorld> {
+  const directory = mkdtempSync(join(tmpdir(), 'switchyard-chaos-nodes-'))
+  removeOnExit(directory, 'files')
+  await using cleanUp = new AsyncDisposableStack()
+  cleanUp.defer(() => rm(directory, { recursive: true, force: true }))
+  const modelServer = await startModelServer()
+  cleanUp.defer(() => modelServer.close())
+  const pool = createPool(connection, { max: 4, applicationName: 'chaos', statementTimeoutMs: 30_000 })
+  cleanUp.defer(() => pool.end())
   const configFiles = { journal: join(directory, 'journal.yaml'), commit: join(directory, 'commit.yaml') }
   for (const settlement of ['journal', 'commit'] as const)
     writeFileSync(configFiles[settlement], configText(modelServer.baseUrl, settlement))
@@ -72,8 +101,7 @@ export async function createWorld(options: PostgresOptions): Promise<ChaosWorld>
   })
   const owned = cleanUp.move()
 
-  const world: ChaosWorld = {
-    postgres,
+  const world: GatewayWorld = {
     pool,
     modelServer,
     customers,
@@ -88,17 +116,11 @@ export async function createWorld(options: PostgresOptions): Promise<ChaosWorld>
     openTwoCustomers: (secondNanos = 5n * USD) =>
       Promise.all([200n * USD, secondNanos].map(credit => world.openCustomer(credit))),
     async launch(name, { failpoints, settlement = 'journal' } = {}) {
-      let proxy = proxies.get(name)
-      if (proxy === undefined) {
-        proxy = await startFaultProxy(postgres.connection)
-        proxies.set(name, proxy)
-      }
-      const database = proxy.connection
       const node = await startGateway({
         name,
         directory,
         configFile: configFiles[settlement],
-        database,
+        database: await connectionOf(name),
         masterKey,
         ...(failpoints !== undefined && { failpoints }),
       })
@@ -113,11 +135,6 @@ export async function createWorld(options: PostgresOptions): Promise<ChaosWorld>
     },
     async running(name, options) {
       return [...nodes].find(node => node.name === name) ?? (await world.start(name, options))
-    },
-    proxy(name) {
-      const proxy = proxies.get(name)
-      if (proxy === undefined) throw new Error(`${name} was never started`)
-      return proxy
     },
     async drain() {
       const stopping = [...nodes]

@@ -44,8 +44,8 @@ interface Service {
 const compose = parse(readPage('deploy/compose.yaml'), { merge: true }) as Compose
 const gateways = Object.entries(compose.services).filter(([name]) => name.startsWith('gateway-'))
 
-test('docs/operating.md links every sample, and docs/kubernetes.md those for Kubernetes', () => {
-  const page = readPage('docs/operating.md') + readPage('docs/kubernetes.md')
+test('docs/operating.md links every sample, with the pages about Kubernetes and high availability', () => {
+  const page = ['operating', 'kubernetes', 'high-availability'].map(name => readPage(`docs/${name}.md`)).join()
   // Only Docker reads the ignore file, and the pages link the folders of the chart and of its values.
   const shown = samples.filter(
     path => !/\.dockerignore$|^deploy\/helm\/(switchyard\/(Chart|templates)|values\/)/.test(path),
