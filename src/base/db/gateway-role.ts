@@ -2,9 +2,10 @@ import pg from 'pg'
 import { MIGRATION_LOCK } from './migrate.ts'
 import type { DatabaseHandle } from './open-database.ts'
 import type { Sql } from './pool.ts'
+import { beginPooledSession } from './pooled-session.ts'
 import { queryOnce } from './query-once.ts'
 import { queryRow } from './query-row.ts'
-import { sessionSettings } from './session-settings.ts'
+import { startOf } from './session-settings.ts'
 
 /**
  * Lets the roles of `connection` and `desk` work on the tables of `owner`: see
@@ -21,10 +22,11 @@ export async function grantGatewayRights({
     (await queryOnce<{ role: string }>(login, 'SELECT session_user AS role')).role
   const role = await roleOf(connection)
   const deskRole = desk === connection ? role : await roleOf(desk)
-  const client = new pg.Client({ ...sessionSettings, ...owner, application_name: 'switchyard migrate' })
+  const client = new pg.Client({ ...startOf(owner), application_name: 'switchyard migrate' })
   client.on('error', () => {})
   await client.connect()
   try {
+    if (owner.viaPooler) await beginPooledSession(client)
     if ((await queryRow<{ owner: string }>(client, 'SELECT session_user AS owner')).owner === role) return
     // Two sessions that grant rights on the same table at once would fail.
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])

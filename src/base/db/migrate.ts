@@ -8,8 +8,9 @@ import { ownCommand } from '../runtime/own-command.ts'
 import { codeOf } from './database-fault.ts'
 import type { Connection } from './open-database.ts'
 import type { Sql } from './pool.ts'
+import { beginPooledSession } from './pooled-session.ts'
 import { queryRow } from './query-row.ts'
-import { sessionSettings } from './session-settings.ts'
+import { startOf } from './session-settings.ts'
 
 /** The SQL that ships with this version: `migrations/` and `functions/`. */
 export const sqlDir = fileURLToPath(new URL('../../../sql', import.meta.url))
@@ -41,10 +42,11 @@ export async function migrate(
   onWait: () => void = () => {},
 ): Promise<Applied> {
   const files = await readSqlFiles(directory)
-  const client = new pg.Client({ ...sessionSettings, ...connection, application_name: 'switchyard migrate' })
+  const client = new pg.Client({ ...startOf(connection), application_name: 'switchyard migrate' })
   client.on('error', () => {})
   await client.connect()
   try {
+    if (connection.viaPooler) await beginPooledSession(client)
     await requireRights(client)
     const { locked } = await queryRow<{ locked: boolean }>(client, 'SELECT pg_try_advisory_lock($1) AS locked', [
       MIGRATION_LOCK,

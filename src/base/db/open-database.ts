@@ -1,21 +1,21 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
+import type { Connection } from './connection.ts'
 import { connectionErrorMessage, isRestarting, TOO_MANY_CONNECTIONS } from './connection-error.ts'
 import { type ConnectionFile, connectionFilePath, readConnectionFile, writeConnectionFile } from './connection-file.ts'
 import { codeOf } from './database-fault.ts'
 import { type Cluster, embeddedCluster, type Login, newLogin } from './embedded-cluster.ts'
 import { tryFileLock } from './file-lock.ts'
 import { giveToSameOwner } from './file-owner.ts'
+import { inspectServer } from './inspect-server.ts'
 import { makeClusterParent } from './make-directory.ts'
 import { SOCKET_PORT } from './postgres-socket.ts'
+import { onOwnConnection } from './query-once.ts'
 import { withSessionOptions } from './session-settings.ts'
 import { type DatabaseLog, lockStart, startLockPath } from './start-lock.ts'
-import { unusableReason } from './unusable-reason.ts'
 
-/** The settings of a connection, for `createPool` or to spread into a pg client's config. */
-export type Connection = Readonly<pg.ClientConfig>
+export type { Connection }
 
 export interface DatabaseHandle {
   /** Serves requests. May have a role that cannot change the money except through its functions. */
@@ -66,11 +66,11 @@ async function openGiven(databaseUrl: string, { ownerUrl, deskUrl }: DatabaseOpt
 
 async function usable(url: string, variable: string): Promise<Connection> {
   const connection: Connection = { connectionString: withSessionOptions(url) }
-  const problem = await unusableReason(connection, variable).catch(error => {
+  const { problem, viaPooler } = await inspectServer(connection, variable).catch(error => {
     throw new Error(`${connectionErrorMessage(error)} Check ${variable} (postgres://user:password@host:5432/database).`)
   })
   if (problem !== undefined) throw new Error(problem)
-  return connection
+  return { ...connection, viaPooler }
 }
 
 /*
@@ -162,7 +162,7 @@ async function findRunning(cluster: Cluster, dataDir: string): Promise<Connectio
   const deadlineMs = performance.now() + 60_000
   for (;;) {
     try {
-      await connectOnce(rolesOf(running).owner)
+      await onOwnConnection(rolesOf(running).owner, async () => {})
       return running
     } catch (error) {
       const code = codeOf(error)
@@ -219,15 +219,5 @@ function rolesOf(file: ConnectionFile): Pick<DatabaseHandle, 'connection' | 'des
         ? connection
         : { host, port, database, user: file.deskUser, password: file.deskPassword },
     owner: { host, port, database, user: file.user, password: file.password },
-  }
-}
-
-async function connectOnce(connection: Connection): Promise<void> {
-  const client = new pg.Client({ ...connection, connectionTimeoutMillis: 10_000, application_name: 'switchyard open' })
-  client.on('error', () => {})
-  try {
-    await client.connect()
-  } finally {
-    await client.end().catch(() => {})
   }
 }

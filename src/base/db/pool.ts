@@ -1,9 +1,10 @@
 import pg from 'pg'
 import { CountedPool, type PoolUse } from './counted-pool.ts'
 import type { Connection } from './open-database.ts'
+import { beginPooledSession } from './pooled-session.ts'
 import { PrimaryClient } from './primary-client.ts'
 import { QueuePool } from './queue-pool.ts'
-import { sessionSettings } from './session-settings.ts'
+import { startOf } from './session-settings.ts'
 
 /** Rows come back as objects keyed by column; int8 as bigint, date and numeric as text, timestamptz as Date. */
 export interface SqlResult<Row> {
@@ -62,21 +63,26 @@ export interface PoolOptions {
 /** Creates a pool that opens connections on demand. The defaults fit the short statements that move money. */
 export function createPool(connection: Connection, options: PoolOptions): Pool {
   const statementTimeoutMs = options.statementTimeoutMs ?? 5000
-  const inner = new (options.forQueue ? QueuePool : CountedPool)({
-    ...sessionSettings,
-    ...connection,
-    max: options.max,
-    application_name: options.applicationName,
+  const timeouts = {
     statement_timeout: statementTimeoutMs,
-    // A healthy PostgreSQL has cancelled the statement by then. One that is paused or cut off never answers,
-    // so close the connection.
-    ...(statementTimeoutMs > 0 && { query_timeout: statementTimeoutMs + 1000 }),
     lock_timeout: options.lockTimeoutMs ?? 2000,
     // A transaction that stays idle for longer loses its connection (25P03).
     idle_in_transaction_session_timeout: 5000,
+  }
+  const inner = new (options.forQueue ? QueuePool : CountedPool)({
+    ...startOf(connection, timeouts),
+    max: options.max,
+    application_name: options.applicationName,
+    // A healthy PostgreSQL has cancelled the statement by then. One that is paused or cut off never answers,
+    // so close the connection.
+    ...(statementTimeoutMs > 0 && { query_timeout: statementTimeoutMs + 1000 }),
     connectionTimeoutMillis: options.connectTimeoutMs ?? 5000,
     Client: PrimaryClient,
-    onConnect: options.osUser === undefined ? PrimaryClient.requirePrimary : asOsUser(options.osUser),
+    async onConnect(client) {
+      PrimaryClient.requirePrimary(client)
+      if (connection.viaPooler) await beginPooledSession(client, timeouts)
+      if (options.osUser !== undefined) await nameOsUser(client, options.osUser)
+    },
     ...(!options.forQueue && { types: { getTypeParser } }),
   })
   let ended: Promise<void> | undefined
@@ -100,12 +106,9 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
   }
 }
 
-/** Names the user to `acting_program` on each new connection. */
-function asOsUser(user: string) {
-  return async (client: pg.Client | pg.PoolClient) => {
-    await PrimaryClient.requirePrimary(client as pg.Client)
-    await client.query("SELECT set_config('switchyard.os_user', $1, false)", [user])
-  }
+/** Names the user to `acting_program` on a new connection. */
+async function nameOsUser(client: pg.ClientBase, user: string): Promise<void> {
+  await client.query("SELECT set_config('switchyard.os_user', $1, false)", [user])
 }
 
 /**

@@ -2,6 +2,8 @@ import type { EventEmitter } from 'node:events'
 import pg from 'pg'
 import { noteBrokenConnection } from './database-fault.ts'
 
+export const STANDBY = 'This PostgreSQL is a standby, which is read-only.'
+
 /**
  * A pooled connection that knows whether it leads to a standby. PostgreSQL reports this before the first
  * statement and whenever it changes.
@@ -29,6 +31,6 @@ export class PrimaryClient extends pg.Client {
    */
   static requirePrimary(client: unknown): void {
     if (!(client instanceof PrimaryClient && client.#isStandby)) return
-    throw new Error('This PostgreSQL is a standby, which is read-only.')
+    throw new Error(STANDBY)
   }
 }
