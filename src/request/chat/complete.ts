@@ -24,8 +24,8 @@ export interface CompleteDeps extends RunningTicketDeps {
 }
 
 /**
- * Notified of each answer that was delivered whole and is settled. Must neither throw nor wait. It takes no object of
- * its own, because most requests need none.
+ * Notified of each answer that was delivered whole and is settled. Must not wait. It takes no object of its own, because
+ * most requests need none.
  *
  * @param text returns all generated text: reasoning, content, and calls of tools
  */
@@ -65,7 +65,7 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
       const relayed = answer.kind === 'data' ? relayData(context, answer) : relayWhole(context, answer)
       const { receipt, text, body } = relayed instanceof Promise ? await relayed : relayed
       const costNanos = await running.settle(receipt)
-      if (receipt.outcome === 'served') deps.onServed?.(request, ticket, receipt, text)
+      if (receipt.outcome === 'served') notifyServed(deps, running, request, ticket, receipt, text)
       return { servedBy: servedBy(ticket, job, offer), whole: { body: body(costNanos), costNanos } }
     }
   } catch (failure) {
@@ -84,7 +84,9 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
       return relayed.unsettledEvents(fault)
     })
     if (last !== '') await events.write(last)
-    if (relayed.receipt.outcome === 'served') deps.onServed?.(request, ticket, relayed.receipt, relayed.text)
+    if (relayed.receipt.outcome === 'served') {
+      notifyServed(deps, running, request, ticket, relayed.receipt, relayed.text)
+    }
   } catch (fault) {
     running.reportFault(fault)
     await running.close()
@@ -94,6 +96,15 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
     await running.close()
   }
   return { servedBy: servedBy(ticket, job, answer.offer), whole: null }
+}
+
+/** The answer is charged, so a listener that throws must not fail it. */
+function notifyServed({ onServed }: CompleteDeps, running: RunningTicket, ...served: Parameters<OnServed>): void {
+  try {
+    onServed?.(...served)
+  } catch (fault) {
+    running.reportFault(fault)
+  }
 }
 
 function planFor(

@@ -31,7 +31,9 @@ function messagesOf(job: ChatJob): ContentMessage[] {
 interface ChatMessage {
   readonly role?: unknown
   readonly content?: unknown
-  readonly tool_calls?: readonly { readonly function?: { readonly name?: string; readonly arguments?: string } }[]
+  readonly tool_calls?: readonly {
+    readonly function?: { readonly name?: string; readonly arguments?: string } | null
+  }[]
 }
 
 function textOf(content: unknown): string {
@@ -45,4 +47,4 @@ function textOf(content: unknown): string {
 }
 
 const callText = ({ function: called }: NonNullable<ChatMessage['tool_calls']>[number]) =>
-  called === undefined ? '[tool call]' : `[${called.name ?? 'tool'}(${called.arguments ?? ''})]`
+  called == null ? '[tool call]' : `[${called.name ?? 'tool'}(${called.arguments ?? ''})]`
