@@ -3,7 +3,8 @@
 
 ALTER TABLE api_key ADD COLUMN records_content boolean NOT NULL DEFAULT false;
 
--- One row for each request that was recorded. Partitions are days, by the time in the id, so that old ones are dropped.
+-- One row for each request that was recorded. Partitions are days, by the time in the id, so that old ones are dropped. There is
+-- no default partition: adding one beside it would wait for readers, such as a dump of hours.
 CREATE TABLE request_content (
   request_id uuid PRIMARY KEY,
   customer_id uuid NOT NULL,
@@ -12,6 +13,3 @@ CREATE TABLE request_content (
 ) PARTITION BY RANGE (request_id);
 
 CREATE INDEX request_content_customer ON request_content (customer_id);
-
--- For rows that arrive before the partition of their day.
-CREATE TABLE request_content_default PARTITION OF request_content DEFAULT;

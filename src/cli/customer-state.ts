@@ -6,9 +6,9 @@ import { usdText } from '../base/domain/money.ts'
 import { revokeAllKeys } from '../identity/auth/keys.ts'
 import { deleteCustomer, setDisabled } from '../money/accounts/customers.ts'
 import { noteCustomerChange, readCustomerState } from '../money/accounts/note-customer.ts'
-import { disableRule, listRules } from '../money/alerts/alert-store.ts'
+import { eraseRulesOf } from '../money/alerts/alert-store.ts'
 import { readBalance } from '../money/ledger/accounts/read-balance.ts'
-import { deleteContents } from '../money/usage/content/read-content.ts'
+import { deleteContents } from '../money/usage/content/delete-contents.ts'
 import { placesOfCustomer } from '../operator/personal-data.ts'
 import { createCommand, createSession } from './command.ts'
 import { confirm } from './confirm.ts'
@@ -97,7 +97,7 @@ export function deleteCustomerCommand(): Command {
               `An operator is a member of ${email}. End that membership, or disable the customer instead. Nothing was changed.`,
             )
           const keys = await revokeAllKeys(sql, customerId)
-          for (const { ruleId } of await listRules(sql, customerId)) await disableRule(sql, ruleId)
+          await eraseRulesOf(sql, customerId)
           await deleteContents(sql, customerId)
           const balance = await readBalance(sql, customerId)
           await noteAction(sql, {

@@ -21,11 +21,11 @@ import type { AutoTopUps } from '../money/payments/auto-top-up.ts'
 import type { PaymentSync } from '../money/payments/payment-sync.ts'
 import { foldHosterDays } from '../money/payouts/earnings.ts'
 import type { PayoutSync } from '../money/payouts/payout-sync.ts'
-import { keepContentDays } from '../money/usage/content/read-content.ts'
 import { type AlarmNotice, DELIVER_ALARM, deliverNotice, type NoticeDeps } from '../operator/alarms/alarm-notice.ts'
 import { sumPlatformDays } from '../operator/platform-days.ts'
 import { deleteExpiredClaims } from '../request/chat/idempotency/postgres-claim-store.ts'
 import { type AuditJobDeps, auditLedger } from './audit-ledger.ts'
+import { keepContent } from './keep-content.ts'
 import { unlockAbandonedJobs } from './unlock-jobs.ts'
 
 export interface TaskDeps {
@@ -69,7 +69,7 @@ export const timetable: CronItem[] = [
     options: { queueName: 'audit', jobKey: 'audit_ledger', maxAttempts: 1 },
   },
   { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: DAY_MS } },
-  { task: 'keep_content_days', match: '7 * * * *', options: { jobKey: 'keep_content_days' } },
+  { task: 'keep_content', match: '7 * * * *', options: { jobKey: 'keep_content' } },
   { task: 'delete_expired_claims', match: '*/15 * * * *' },
   { task: 'delete_old_sessions', match: '31 * * * *' },
   { task: 'fold_hoster_days', match: '* * * * *', options: { jobKey: 'fold_hoster_days', maxAttempts: 1 } },
@@ -128,10 +128,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
       const added = await addUsagePartitions(pool, clock.epochMs())
       if (added.length > 0) log.info({ added }, 'created partitions for usage rows')
     },
-    keep_content_days: async () => {
-      const dropped = await keepContentDays(pool, clock.epochMs(), contentDays)
-      if (dropped.length > 0) log.info({ dropped }, 'dropped old prompts and answers')
-    },
+    keep_content: () => keepContent({ pool, clock, contentDays, log }),
     delete_expired_claims: async () => {
       await deleteExpiredClaims(pool)
     },

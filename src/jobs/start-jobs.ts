@@ -1,7 +1,7 @@
 import type { Pool } from '../base/db/pool.ts'
 import { writeFirstTrustDays } from '../market/trust/write-trust-days.ts'
 import { addUsagePartitions } from '../money/ledger/settlement/add-usage-partitions.ts'
-import { keepContentDays } from '../money/usage/content/read-content.ts'
+import { addContentDays } from '../money/usage/content/keep-content-days.ts'
 import { createTasks, type TaskDeps } from './create-tasks.ts'
 import { RestartingQueue } from './restarting-queue.ts'
 
@@ -28,6 +28,7 @@ export interface JobsDeps extends TaskDeps {
 export async function startJobs(deps: JobsDeps): Promise<Jobs> {
   const { pool, queuePool, auditPool, clock, onQueueRestart, onJobFailure, pollMs, log } = deps
   await addFirstPartitions(deps)
+  await addFirstContentDays(deps)
   await writeFirstTrustDays({ pool: auditPool, clock })
   const stopping = new AbortController()
   const taskList = createTasks(deps, stopping.signal)
@@ -47,10 +48,9 @@ const LOCK_NOT_AVAILABLE = '55P03'
  * A new installation needs the partition of this month before its first usage row, so this does not wait for
  * the nightly job.
  */
-async function addFirstPartitions({ pool, clock, contentDays, log }: JobsDeps): Promise<void> {
+async function addFirstPartitions({ pool, clock, log }: JobsDeps): Promise<void> {
   try {
     await addUsagePartitions(pool, clock.epochMs())
-    await keepContentDays(pool, clock.epochMs(), contentDays)
   } catch (error) {
     if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE) throw error
     // A backup can read the table for hours, and startup does not wait for it. The partitions that are needed
@@ -59,5 +59,14 @@ async function addFirstPartitions({ pool, clock, contentDays, log }: JobsDeps): 
       { err: error },
       'no partitions for usage rows can be created now, because a backup or an audit is reading them; trying again tonight',
     )
+  }
+}
+
+/** A gateway serves without them: it then records no prompts and answers. */
+async function addFirstContentDays({ pool, clock, log }: JobsDeps): Promise<void> {
+  try {
+    await addContentDays(pool, clock.epochMs())
+  } catch (error) {
+    log.warn({ err: error }, 'no partitions for prompts and answers can be created now; trying again within the hour')
   }
 }

@@ -20,19 +20,41 @@ import { type Actor, act } from './operator-action.ts'
 
 // Keys of customers, as an operator makes, stops and finds them.
 
-/** Makes a key for a customer, like `switchyard key issue`. Rejects with `customer_not_found`, and like `KeyRing.issue`. */
+/**
+ * Makes a key for a customer, like `switchyard key issue`. Rejects with `customer_not_found`, like `requireIssuable`, and like
+ * `KeyRing.issue`.
+ */
 export function issueCustomerKey(
   pool: Pool,
   actor: Actor,
   customerId: string,
   order: Omit<NewKey, 'customerId'>,
 ): Promise<IssuedCustomerKey> {
+  requireIssuable(actor, order)
   return act(pool, actor, async sql => {
     const customer = await findCustomer(sql, customerId)
     if (customer === undefined || customer.deletedAt !== null) throw new ApiError('customer_not_found')
     const { key, listing } = await issueNoted(sql, customerId, actor, async () => ({ ...order, customerId }))
     return { ...showKey(listing, unused), key }
   })
+}
+
+/**
+ * Recorded content belongs to the customer, and programs of operators never read it: operators make no key that records, and their
+ * keys make none that could read. Throws `invalid_value` or `role_not_allowed`.
+ */
+function requireIssuable({ keyId }: Actor, { recordsContent, scopes }: Omit<NewKey, 'customerId'>): void {
+  if (recordsContent === true)
+    throw new ApiError('invalid_value', {
+      param: 'record_content',
+      message: 'Only the customer can have prompts and answers recorded. Make the key without "record_content".',
+    })
+  if (keyId !== null && scopes?.includes('manage'))
+    throw new ApiError('role_not_allowed', {
+      param: 'scopes',
+      message:
+        'A key with the scope "manage" can read what the customer has recorded, so keys of operators make none. Make it in the console.',
+    })
 }
 
 /** Pauses or resumes a key, on all nodes within two seconds. Rejects with `not_found`. */

@@ -118,8 +118,8 @@ export interface OperatorConsole {
   /** The latency and the failures of the newest requests of all customers. */
   latency(): Promise<LatencyReport>
   requests(query: RequestLogQuery): Promise<RequestLog>
-  /** Shows what was recorded of a request, and notes the look. Rejects with `request_not_found`. */
-  viewContent(signedIn: SignedIn, requestId: string, address: string): Promise<ShownContent>
+  /** Shows what was recorded of a request, and notes the access. Rejects with `request_not_found`. */
+  viewContent(actor: Actor, requestId: string): Promise<ShownContent>
   /** Returns whose key it is; null: nobody's. */
   customerOfKey(keyId: string): Promise<string | null>
   /** The state of models and servers, for the status page. */
@@ -185,8 +185,7 @@ export function createOperatorConsole(deps: {
     usage: span => readOperatorUsage(reports, span),
     latency: () => latencyReportOfAll(reports),
     requests: query => readRequestLog(reports, query),
-    viewContent: (signedIn, requestId, address) =>
-      viewContent(pool, deps.openContent, signedIn, { customerId: null, requestId }, address),
+    viewContent: (actor, requestId) => viewContent(pool, deps.openContent, actor, { customerId: null, requestId }),
     customerOfKey: keyId => customerOfKey(reports, keyId),
     exportUsage: span => operatorUsageCsv(reports, span),
   }

@@ -59,7 +59,7 @@ const brokenCounts = {
 const endpoints: readonly Endpoint[] = [
   usageRequests({ activity: broken }),
   usageReceipt({ activity: broken }),
-  usageContent({ read: broken, view: broken, addressOf: () => '' }),
+  usageContent({ view: broken, addressOf: () => '' }),
   credits({ reports: broken }),
   creditTransactions({ reports: broken }),
   keyShow({ reports: broken }),

@@ -1,8 +1,15 @@
 import { expect, test, vi } from 'vitest'
-import { deleteContents, keepContentDays } from '../../src/money/usage/content/read-content.ts'
+import { rolesWith } from '../../src/base/domain/member-role.ts'
+import { UUID } from '../../src/base/runtime/uuid.ts'
+import { forSession } from '../../src/http/console/for-session.ts'
+import { alertEndpoints } from '../../src/http/endpoints/alerts.ts'
+import { keysList } from '../../src/http/endpoints/keys.ts'
+import { usageContent } from '../../src/http/endpoints/usage-requests.ts'
+import { deleteContents } from '../../src/money/usage/content/delete-contents.ts'
+import { addContentDays, dropContentDays } from '../../src/money/usage/content/keep-content-days.ts'
 import type { ShownContent } from '../../src/wire/api/activity.ts'
 import { startTestApp, type TestCustomer, testOffer } from '../harness/app.ts'
-import { signedInOperator } from '../harness/browser-client.ts'
+import { signedInMember, signedInOperator } from '../harness/browser-client.ts'
 import { startOtlpReceiver } from '../harness/otlp-receiver.ts'
 import { answer } from '../harness/scripted-upstream.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
@@ -18,6 +25,7 @@ const gateway = useTestApp(() => ({
 }))
 const manager = useCustomer(gateway, { key: { scopes: ['manage'], recordsContent: true } })
 
+const unused = () => expect.unreachable()
 const AWS_KEY = ['AKIA', 'IOSFODNN7EXAMPLF'].join('')
 const prompt = `Write to ada@example.com with ${AWS_KEY} from 203.0.113.7`
 const ask = {
@@ -120,19 +128,90 @@ test('a key is switched on and off, and shows it', async () => {
   expect(rows).toMatchObject([{ detail: { before: { record_content: false }, after: { record_content: true } } }])
 })
 
-test('an operator who looks is noted each time', async () => {
-  const content = await recordedContent(await gateway.chat(manager, ask))
-  const { browser } = await signedInOperator(gateway)
-  const look = () => browser.get(`operator/requests/${content.id}/content`)
-  expect((await look()).status).toBe(200)
-  // The receipt of the customer, which operators see too.
-  const inReceipt = `customers/${manager.customerId}/usage/requests/${content.id}/content`
-  expect((await browser.get(inReceipt)).status).toBe(200)
-  const { rows } = await gateway.database.pool.query(
-    "SELECT customer_id FROM audit_entry WHERE action = 'request.content_viewed' AND subject = $1",
-    [content.id],
-  )
-  expect(rows).toEqual([{ customer_id: manager.customerId }, { customer_id: manager.customerId }])
+/** Who may read what was recorded, through each door. */
+const keyDoors: readonly [string, (id: string) => Promise<Response>, number][] = [
+  ['a key that manages', id => gateway.get(manager, `/v1/usage/requests/${id}/content`), 200],
+  ['another key', async id => gateway.get(await gateway.anotherKey(manager), `/v1/usage/requests/${id}/content`), 403],
+]
+const memberDoors = (['owner', 'developer', 'billing', 'viewer'] as const).map(
+  role =>
+    [
+      `a member with the role ${role}`,
+      async (id: string) => {
+        const { browser } = await signedInMember(gateway, manager.customerId, role)
+        return browser.get(`customers/${manager.customerId}/usage/requests/${id}/content`)
+      },
+      role === 'owner' || role === 'developer' ? 200 : 403,
+    ] as const,
+)
+const operatorDoors = (['operator', 'auditor'] as const).flatMap(role =>
+  [`operator/requests/ID/content`, `customers/CUSTOMER/usage/requests/ID/content`].map(
+    path =>
+      [
+        `${role}: ${path}`,
+        async (id: string) => {
+          const { browser, personId } = await signedInOperator(gateway)
+          await gateway.database.pool.query('UPDATE person SET installation_role = $1 WHERE person_id = $2', [
+            role,
+            personId,
+          ])
+          return browser.get(path.replace('ID', id).replace('CUSTOMER', manager.customerId))
+        },
+        200,
+      ] as const,
+  ),
+)
+
+test.each([...keyDoors, ...memberDoors, ...operatorDoors])(
+  '%s: read only if allowed, and noted',
+  async (_, read, status) => {
+    const content = await recordedContent(await gateway.chat(manager, ask))
+    const views = async () => {
+      const { rows } = await gateway.database.pool.query<{ by: string | null }>(
+        `SELECT coalesce(person_id::text, detail ->> 'by_key_id') AS by FROM audit_entry
+        WHERE action = 'request.content_viewed' AND subject = $1 AND customer_id = $2 AND address IS NOT NULL`,
+        [content.id, manager.customerId],
+      )
+      return rows
+    }
+    const before = (await views()).length
+    const answered = await read(content.id)
+    expect(answered.status).toBe(status)
+    const after = await views()
+    expect(after).toHaveLength(before + (status === 200 ? 1 : 0))
+    for (const { by } of after) expect(by).toMatch(UUID)
+  },
+)
+
+test('no report is open to members whose role is weaker than the scope that keys need', () => {
+  const mounted = forSession([
+    usageContent({ view: unused, addressOf: unused }),
+    ...alertEndpoints({ alerts: {} as never, addressOf: unused, bodyLimitBytes: 0 }),
+    keysList({ keys: {} as never, readKeyUses: unused }),
+  ])
+  expect(mounted.length).toBeGreaterThan(4)
+  for (const { path, right } of mounted) expect(rolesWith(right!), path).toEqual(['owner', 'developer'])
+})
+
+test('content that no master key opens is not found', async () => {
+  const { id } = await recordedContent(await gateway.chat(manager, ask))
+  await gateway.database.pool.query("UPDATE request_content SET sealed = '\\x0200' WHERE request_id = $1", [id])
+  const response = await gateway.get(manager, `/v1/usage/requests/${id}/content`)
+  expect(response.status).toBe(404)
+  expect(await response.json()).toMatchObject({ error: { code: 'request_not_found' } })
+})
+
+test.each([false, true])('a call without a function is recorded, and fails nothing (stream: %s)', async stream => {
+  const messages = [
+    { role: 'user', content: 'Hi' },
+    { role: 'assistant', content: null, tool_calls: [{ id: 'c', type: 'function', function: null }] },
+    { role: 'tool', tool_call_id: 'c', content: 'done' },
+  ]
+  upstream.respondWith(answer({ text: 'Fine' }))
+  const response = await gateway.chat(manager, { ...ask, messages, stream })
+  expect(response.status).toBe(200)
+  expect(await response.text()).not.toContain('error')
+  expect((await recordedContent(response)).messages[1]?.text).toBe('[tool call]')
 })
 
 test('days are dropped, and what is recorded of a customer is deleted with it', async () => {
@@ -149,9 +228,10 @@ test('days are dropped, and what is recorded of a customer is deleted with it', 
   expect(await countOfRows()).toBe(0)
   await recordedContent(await gateway.chat(manager, ask))
   const later = Date.now() + 40 * 86_400_000
-  expect(await keepContentDays(gateway.database.pool, later, 30)).toContain(today)
+  expect(await dropContentDays(gateway.database.pool, later, 30)).toContain(today)
   expect(await countOfRows()).toBe(0)
-  expect(await partitions()).toHaveLength(4)
+  expect(await partitions()).toEqual([])
+  await addContentDays(gateway.database.pool, Date.now())
 })
 
 test('without the operator nothing is recorded, and no key can ask for it', async () => {

@@ -61,6 +61,10 @@ describe('customer', () => {
     const done = { customer_id: bob.customerId, deleted: true, revoked_keys: 1, balance_usd: '4.99985' }
     expect(await json('customer', 'delete', bob.email, '--yes')).toEqual(done)
     expect(await statusOf(bob)).toBe(401)
+    const { rows: rules } = await gateway.database.pool.query('SELECT target FROM alert_rule WHERE customer_id = $1', [
+      bob.customerId,
+    ])
+    expect(rules).toEqual([{ target: 'deleted' }])
     const listed = (await json('customer', 'list')) as { customer_id: string }[]
     expect(listed.map(each => each.customer_id)).not.toContain(bob.customerId)
     expect(await json('customer', 'list', '--deleted')).toContainEqual(

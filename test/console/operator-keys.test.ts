@@ -281,6 +281,19 @@ test('a key stops at once when its person is blocked or gets another role, which
   expect((await admin(key, 'GET', 'customers')).status).toBe(401)
 })
 
+test('a key of an operator makes no key that records or reads content, and a person none that records', async () => {
+  const { customerId } = await app.customer()
+  const { key } = await keyOf(ada.personId, ['customers'])
+  const make = (fields: object) => admin(key, 'POST', `customers/${customerId}/keys`, { name: 'bot', ...fields })
+  expect((await make({})).status).toBe(200)
+  expect(await readError(await make({ scopes: ['manage'] }))).toMatchObject({ status: 403, code: 'role_not_allowed' })
+  const path = `operator/customers/${customerId}/keys`
+  const records = { name: 'bot', record_content: true }
+  for (const refused of [await make(records), await ada.browser.post(path, records)])
+    expect(await readError(refused)).toMatchObject({ status: 400, param: 'record_content' })
+  expect((await ada.browser.post(path, { name: 'bot', scopes: ['manage'] })).status).toBe(200)
+})
+
 test('a page of another origin may call the API, as all of /v1', async () => {
   const { key } = await keyOf(ada.personId, ['read'])
   const response = await admin(key, 'GET', 'customers', undefined, { origin: 'https://tools.example.com' })

@@ -114,12 +114,13 @@ const attacks: [what: string, statement: string][] = [
 /** The functions of the owner that the gateway role may call, and why none gives credit. */
 const harmless: Readonly<Record<string, string>> = {
   add_audit_entry: 'appends to the log',
+  add_content_days: 'creates partitions without rows',
   add_usage_partition: 'creates a partition without rows',
   admit_batch: 'holds credit that the customer has',
+  drop_content_days: 'drops prompts and answers of days that end before one, which the role may delete anyway',
   fold_hoster_days: 'sums rows of settlements',
   forget_audit_addresses: 'takes addresses of more than 30 days ago out of the log',
   hand_back_leases: 'gives holds back',
-  keep_content_days: 'drops prompts and answers of days that end before one, which the role may delete anyway',
   note_lease_use: 'notes how many requests a lease admitted',
   reclaim_leases: 'gives the holds of dead nodes back',
   release_leases: 'gives holds back',

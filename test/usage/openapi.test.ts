@@ -39,7 +39,7 @@ const endpoints: Endpoint[] = [
   creditTransactions({ reports: none }),
   usageRequests({ activity: none }),
   usageReceipt({ activity: none }),
-  usageContent({ read: none, view: none, addressOf: none }),
+  usageContent({ view: none, addressOf: none }),
   keyShow({ reports: none }),
   keysList({ keys: none, readKeyUses: none }),
   keyCreate({ keys: none, readKeyUses: none, clock: none, addressOf: none, bodyLimitBytes: none }),

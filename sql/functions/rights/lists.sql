@@ -17,7 +17,7 @@ $$;
 CREATE OR REPLACE FUNCTION money_functions() RETURNS name[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY['admit_batch', 'hand_back_leases', 'note_lease_use', 'settle_batch', 'release_leases', 'reclaim_leases',
-    'add_usage_partition', 'keep_content_days', 'add_audit_entry', 'fold_hoster_days', 'forget_audit_addresses']::name[]
+    'add_usage_partition', 'add_content_days', 'drop_content_days', 'add_audit_entry', 'fold_hoster_days', 'forget_audit_addresses']::name[]
 $$;
 
 -- What only the desk does with the rights of the owner. The functions that end in `_by_operator` take the proof of an operator: a

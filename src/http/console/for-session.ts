@@ -21,10 +21,17 @@ const STATEMENT = '/v1/credits/transactions'
  */
 export function forSession(endpoints: readonly Endpoint[]): Endpoint[] {
   return endpoints.flatMap(endpoint => {
-    const right = endpoint.path === STATEMENT ? 'credits' : rights[endpoint.path.split('/')[2] ?? '']
+    const right = rightFor(endpoint)
     if (isGeneration(endpoint) || right === undefined || !endpoint.path.startsWith('/v1/')) return []
     return [mounted(endpoint, right)]
   })
+}
+
+function rightFor({ path, scope }: Endpoint): CustomerRight | undefined {
+  if (path === STATEMENT) return 'credits'
+  const right = rights[path.split('/')[2] ?? '']
+  // A report that not every key may read is not for every member either.
+  return right === 'usage' && scope === 'manage' ? 'keys' : right
 }
 
 function mounted({ scope: _, isReport: __, ...endpoint }: ReplyingEndpoint, right: CustomerRight): ReplyingEndpoint {

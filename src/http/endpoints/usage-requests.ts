@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import type { SignedIn } from '../../identity/people/sessions.ts'
+import type { Acting } from '../../base/domain/acting.ts'
 import type { Activity } from '../../money/usage/activity.ts'
 import {
   requestContent,
@@ -10,6 +10,7 @@ import {
   type ShownContent,
 } from '../../wire/api/activity.ts'
 import { readQuery } from '../../wire/api/reports.ts'
+import { actingOf } from '../acting-of.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** GET /v1/usage/requests */
@@ -65,13 +66,10 @@ export function usageReceipt(deps: { activity: Activity }): Endpoint {
   }
 }
 
-/**
- * GET /v1/usage/requests/{id}/content. Not every key of a customer may read what the others sent. Each look of an operator or
- * auditor is noted.
- */
+/** GET /v1/usage/requests/{id}/content. Not every key or member of a customer may read what the others sent. */
 export function usageContent(deps: {
-  readonly read: (customerId: string, requestId: string) => Promise<ShownContent>
-  readonly view: (signedIn: SignedIn, customerId: string, requestId: string, address: string) => Promise<ShownContent>
+  /** Notes each access in the audit log. */
+  readonly view: (acting: Acting, customerId: string, requestId: string) => Promise<ShownContent>
   readonly addressOf: (request: FastifyRequest) => string
 }): Endpoint {
   return {
@@ -84,17 +82,16 @@ export function usageContent(deps: {
       operationId: 'getRequestContent',
       summary: 'Get the prompt and the answer of a request',
       description:
-        "Shows what was recorded of a request of a key with `record_content`, until the operator's retention ends. Requires a key with the scope `manage`.",
+        "Shows what was recorded of a request of a key with `record_content`, until the operator's retention ends. Each access is in the audit log. Requires a key with the scope `manage`.",
       tag: 'Usage',
       openapiPath: '/v1/usage/requests/{id}/content',
       pathParameters,
       errors: ['request_not_found'],
       response: { contentType: 'application/json', schema: requestContent, description: 'The content.' },
     },
-    handle({ caller: { customerId }, signedIn, request }) {
-      const { id } = request.params as { id: string }
-      if (signedIn === null || signedIn.person.installationRole === null) return deps.read(customerId, id)
-      return deps.view(signedIn, customerId, id, deps.addressOf(request))
+    handle(context) {
+      const { id } = context.request.params as { id: string }
+      return deps.view(actingOf(deps, context), context.caller.customerId, id)
     },
   }
 }

@@ -73,6 +73,14 @@ export async function disableRulesOf(sql: Sql, customerId: string): Promise<void
   ])
 }
 
+/** Erases the addresses that the alerts of a customer go to, and disables its rules. As `disableRule`. */
+export async function eraseRulesOf(sql: Sql, customerId: string): Promise<void> {
+  await sql.query(
+    "UPDATE alert_rule SET target = 'deleted', disabled_at = coalesce(disabled_at, now()) WHERE customer_id = $1",
+    [customerId],
+  )
+}
+
 /**
  * Inserts a test alert of a rule and returns its id; undefined when the customer requested `perHour` test
  * alerts in the last hour.

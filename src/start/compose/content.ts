@@ -1,5 +1,5 @@
 import type { RequestContent } from '../../base/domain/request-content.ts'
-import { openSecret, sealSecret } from '../../base/secrets/sealed-secret.ts'
+import { openSecret, sealSecret, UnreadableSecret } from '../../base/secrets/sealed-secret.ts'
 import { ContentRecorder } from '../../money/usage/content/content-recorder.ts'
 import type { OpenContent } from '../../money/usage/content/read-content.ts'
 import type { OnServed } from '../../request/chat/complete.ts'
@@ -25,7 +25,14 @@ export function createContent(
   awaited: ((requestId: string, content: Promise<RequestContent | null>) => void) | undefined,
 ): Content {
   const owner = (ownerId: string) => ({ ownerId, purpose: 'request_content' as const })
-  const open: OpenContent = (sealed, requestId) => openSecret(masterKeys, sealed, owner(requestId))
+  const open: OpenContent = (sealed, requestId) => {
+    try {
+      return openSecret(masterKeys, sealed, owner(requestId))
+    } catch (error) {
+      if (error instanceof UnreadableSecret) return null
+      throw error
+    }
+  }
   if (!config.content.isAllowed) return { open, onServed: null }
   const redactor = new Redactor()
   started.defer(() => redactor.close())

@@ -11,7 +11,6 @@ import { listTransactions } from '../../money/ledger/accounts/list-transactions.
 import { readBalance } from '../../money/ledger/accounts/read-balance.ts'
 import { readCredits } from '../../money/ledger/accounts/read-credits.ts'
 import { createActivity } from '../../money/usage/activity.ts'
-import { showContentOf } from '../../money/usage/content/read-content.ts'
 import { createCreditReports } from '../../money/usage/credit-reports.ts'
 import { latencyReportOf } from '../../money/usage/latency-report.ts'
 import { limitsReport } from '../../money/usage/limits-report.ts'
@@ -99,9 +98,7 @@ export function createUsage(
       usageRequests({ activity }),
       usageReceipt({ activity }),
       usageContent({
-        read: (customerId, id) => showContentOf(sql, content.open, customerId, id),
-        view: (signedIn, customerId, requestId, address) =>
-          viewContent(general, content.open, signedIn, { customerId, requestId }, address),
+        view: (acting, customerId, requestId) => viewContent(general, content.open, acting, { customerId, requestId }),
         addressOf: request => clientTrace(config, request).address,
       }),
       keyShow({ reports }),

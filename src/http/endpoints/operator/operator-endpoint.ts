@@ -99,7 +99,7 @@ export function markDoneOnce(request: FastifyRequest, read: (request: NodeReques
   if (idempotencyKey !== undefined) doneOnce.set(request, { idempotencyKey, body: Buffer.alloc(0) })
 }
 
-export function actorOf({ addressOf }: OperatorEndpointDeps, context: EndpointContext): Actor {
+export function actorOf({ addressOf }: Pick<OperatorEndpointDeps, 'addressOf'>, context: EndpointContext): Actor {
   const { signedIn, request } = context
   const once = onceOf(context)
   return {

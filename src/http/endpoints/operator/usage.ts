@@ -8,7 +8,7 @@ import { requestLog, requestLogQuery } from '../../../wire/api/operator/requests
 import { operatorUsage, operatorUsageQuery, usageSpan } from '../../../wire/api/operator/usage.ts'
 import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint, EndpointContext } from '../../endpoint.ts'
-import { type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
+import { actorOf, type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
 
 /** Usage over all customers, for the screen and as CSV. */
 export function operatorUsageEndpoints({
@@ -50,8 +50,11 @@ export function operatorUsageEndpoints({
       'GET',
       'requests/:request_id/content',
       { scope: null, summary: 'Show the prompt and the answer of a request', schema: requestContent },
-      ({ request, signedIn }) =>
-        operator.viewContent(signedIn, (request.params as { request_id: string }).request_id, addressOf(request)),
+      context =>
+        operator.viewContent(
+          actorOf({ addressOf }, context),
+          (context.request.params as { request_id: string }).request_id,
+        ),
     ),
     operatorEndpoint(
       'GET',

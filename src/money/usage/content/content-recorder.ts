@@ -27,18 +27,22 @@ const WAITING_UNITS_MAX = 16 * 1024 * 1024
 const BATCH_MAX = 200
 const WRITE_AFTER_MS = 500
 const LOG_INTERVAL_MS = 60_000
+/** How long a stop waits. Charges are committed after it, so it must be short. */
+const CLOSE_MS = 5_000
 
 /**
  * Records what keys record: redacted, sealed, and written in batches after the request has ended. Neither delays nor fails a
- * request; what cannot be redacted or written is lost, and the log says so at most once a minute.
+ * request; what cannot be redacted or written is lost, and the log says so at most once a minute, and at the end.
  */
 export class ContentRecorder {
   readonly #deps: ContentRecorderDeps
   #waitingUnits = 0
   #rows: Row[] = []
-  #isWriting = false
-  #hasTimer = false
+  #writing: Promise<void> | null = null
+  #cancelTimer: (() => void) | null = null
+  #isClosed = false
   #lost = 0
+  #lostBy = ''
   #loggedAtMs = Number.NEGATIVE_INFINITY
   #running = new Set<Promise<unknown>>()
 
@@ -86,26 +90,42 @@ export class ContentRecorder {
     }
   }
 
-  /** Writes what waits. Call it when no more requests run. */
+  /** Writes what waits, for at most five seconds. Call it when no more requests run. */
   async close(): Promise<void> {
+    const late = Promise.withResolvers<void>()
+    const cancel = this.#deps.scheduler.after(CLOSE_MS, late.resolve)
+    await Promise.race([this.#drain(), late.promise])
+    cancel()
+    this.#isClosed = true
+    this.#cancelTimer?.()
+    const left = this.#running.size + this.#rows.length
+    if (left > 0) this.#noteLost('the gateway stopped before they were written', left)
+    this.#logLost()
+  }
+
+  async #drain(): Promise<void> {
     await Promise.all(this.#running)
-    while (this.#rows.length > 0) await this.#write()
+    while (!this.#isClosed && (this.#writing !== null || this.#rows.length > 0)) await this.#write()
   }
 
   #writeSoon(): void {
+    if (this.#isClosed) return
     if (this.#rows.length >= BATCH_MAX) void this.#write()
-    else if (!this.#hasTimer) {
-      this.#hasTimer = true
-      this.#deps.scheduler.after(WRITE_AFTER_MS, () => {
-        this.#hasTimer = false
+    else {
+      this.#cancelTimer ??= this.#deps.scheduler.after(WRITE_AFTER_MS, () => {
+        this.#cancelTimer = null
         void this.#write()
       })
     }
   }
 
-  async #write(): Promise<void> {
-    if (this.#isWriting || this.#rows.length === 0) return
-    this.#isWriting = true
+  /** Resolves when the running batch, or the next one if none runs, is written or lost. */
+  #write(): Promise<void> {
+    if (this.#writing === null && this.#rows.length > 0) this.#writing = this.#writeBatch()
+    return this.#writing ?? Promise.resolve()
+  }
+
+  async #writeBatch(): Promise<void> {
     const batch = this.#rows.splice(0, BATCH_MAX)
     try {
       await insertContents(this.#deps.sql, batch)
@@ -113,16 +133,20 @@ export class ContentRecorder {
       this.#noteLost((error as Error).message, batch.length)
     }
     for (const { units } of batch) this.#waitingUnits -= units
-    this.#isWriting = false
+    this.#writing = null
     if (this.#rows.length > 0) this.#writeSoon()
   }
 
   #noteLost(reason: string, count = 1): void {
     this.#lost += count
-    const nowMs = this.#deps.clock.monotonicMs()
-    if (nowMs < this.#loggedAtMs + LOG_INTERVAL_MS) return
-    this.#loggedAtMs = nowMs
-    this.#deps.log.warn({ reason, requests: this.#lost }, 'prompts and answers were not recorded')
+    this.#lostBy = reason
+    if (this.#deps.clock.monotonicMs() >= this.#loggedAtMs + LOG_INTERVAL_MS) this.#logLost()
+  }
+
+  #logLost(): void {
+    if (this.#lost === 0) return
+    this.#deps.log.warn({ reason: this.#lostBy, requests: this.#lost }, 'prompts and answers were not recorded')
+    this.#loggedAtMs = this.#deps.clock.monotonicMs()
     this.#lost = 0
   }
 }
@@ -134,10 +158,12 @@ interface Row {
   readonly units: number
 }
 
+/** A request may end after its customer was deleted, with all that was recorded of it. */
 async function insertContents(sql: Sql, rows: readonly Row[]): Promise<void> {
   await sql.query(
     `INSERT INTO request_content (request_id, customer_id, sealed)
-     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[]) ON CONFLICT DO NOTHING`,
+     SELECT request_id, customer_id, sealed FROM unnest($1::uuid[], $2::uuid[], $3::bytea[]) AS row (request_id, customer_id, sealed)
+       JOIN customer USING (customer_id) WHERE deleted_at IS NULL ON CONFLICT DO NOTHING`,
     [
       rows.map(({ requestId }) => requestId),
       rows.map(({ customerId }) => customerId),
