@@ -56,7 +56,7 @@ const rooms = {
   // money
   payouts: 'payments people api db domain runtime',
   payments: 'accounts ledger people api db domain runtime',
-  accounts: 'ledger db domain runtime',
+  accounts: 'ledger people db domain runtime',
   ledger: 'db domain runtime',
   usage: 'api db domain runtime',
   alerts: 'egress secrets db domain runtime',

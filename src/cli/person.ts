@@ -4,7 +4,7 @@ import { transaction } from '../base/db/pool.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { revokeKeysOfPerson } from '../identity/auth/keys.ts'
 import { blockPerson, unblockPerson } from '../identity/people/blocks.ts'
-import { erasePerson, ownedAlone } from '../identity/people/delete-person.ts'
+import { erasePeople, ownedAlone } from '../identity/people/erase-people.ts'
 import { findPerson } from '../identity/people/persons.ts'
 import { setRole } from '../identity/people/roles.ts'
 import { revokeHosterKeysOfPerson } from '../market/marketplace/hoster-keys.ts'
@@ -125,7 +125,7 @@ function deletePerson(): Command {
               `${email} is the only owner of ${alone.join(', ')}. Delete that customer, or make somebody else an owner first.`,
             )
           const keys = (await revokeKeysOfPerson(sql, personId)) + (await revokeHosterKeysOfPerson(sql, personId))
-          await erasePerson(sql, personId)
+          await erasePeople(sql, [personId])
           // The address is erased, here too.
           const detail = { revoked_keys: keys }
           await noteAction(sql, { ...commandLine, action: 'person.deleted', subject: personId, detail })

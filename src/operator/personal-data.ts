@@ -11,9 +11,11 @@ export interface PersonalPlace {
   readonly where?: string
   /** Columns that are no data about anybody, but secrets: hashes and encrypted keys. */
   readonly secrets?: readonly string[]
-  /** Read in pages, by this column: the table may have millions of rows of one customer. */
-  readonly pagedBy?: string
+  /** Columns about somebody else in the rows of which this SQL is not true; `$1` is the id. */
+  readonly others?: { readonly columns: readonly string[]; readonly unless: string }
 }
+
+const IS_TO_PERSON = 'lower(email) = (SELECT lower(p.email) FROM person p WHERE p.person_id = $1)'
 
 /** What is kept of a person. docs/data-protection.md says why, and how long. */
 export const placesOfPerson: readonly PersonalPlace[] = [
@@ -24,7 +26,14 @@ export const placesOfPerson: readonly PersonalPlace[] = [
   { table: 'person_passkey', ids: ['person_id'] },
   { table: 'person_recovery_code', ids: ['person_id'], secrets: ['code_hash'] },
   { table: 'person_session', ids: ['person_id'], secrets: ['token_hash', 'previous_token_hash'] },
-  { table: 'person_token', ids: ['person_id', 'made_by'], emails: ['email'], secrets: ['token_hash', 'detail'] },
+  {
+    table: 'person_token',
+    ids: ['person_id', 'made_by'],
+    emails: ['email'],
+    where: `$1 IN (person_id, made_by) OR ${IS_TO_PERSON}`,
+    secrets: ['token_hash', 'detail'],
+    others: { columns: ['email'], unless: `person_id = $1 OR ${IS_TO_PERSON}` },
+  },
   { table: 'membership', ids: ['person_id'] },
   { table: 'member_limit', ids: ['person_id'] },
   { table: 'member_spend', ids: ['person_id'] },
@@ -78,9 +87,6 @@ export const placesOfCustomer: readonly PersonalPlace[] = [
   { table: 'promotion_used_up', ids: ['customer_id'] },
   { table: 'house_customer', ids: ['customer_id'] },
   { table: 'shared_request_spend', ids: ['customer_id'] },
-  { table: 'compared_answer', ids: ['customer_id'] },
-  { table: 'hoster_customer_evidence', ids: ['customer_id'] },
-  { table: 'hoster_payer', ids: ['customer_id'] },
   { table: 'server_error', ids: ['customer_id'] },
   { table: 'idempotency', ids: ['customer_id'], secrets: ['body_hash', 'answer_sealed'] },
   { table: 'usage_hour', ids: ['customer_id'] },
@@ -90,16 +96,26 @@ export const placesOfCustomer: readonly PersonalPlace[] = [
   { table: 'usage_closing', ids: ['customer_id'] },
   { table: 'platform_customer_day', ids: ['customer_id'] },
   { table: 'ledger_entry', ids: ['account_id'] },
-  { table: 'audit_entry', ids: ['customer_id'], secrets: ['hash', 'address_salt', 'address_proof'] },
+  {
+    table: 'audit_entry',
+    ids: ['customer_id'],
+    secrets: ['hash', 'address_salt', 'address_proof'],
+    // Of operators and auditors who looked at the customer or changed it.
+    others: {
+      columns: ['person_id', 'address'],
+      unless: 'EXISTS (SELECT FROM membership m WHERE m.customer_id = $1 AND m.person_id = t.person_id)',
+    },
+  },
   // Its texts are encrypted; GET /v1/usage/requests/{id}/content shows them.
-  { table: 'request_content', ids: ['customer_id'], secrets: ['sealed'], pagedBy: 'request_id' },
-  { table: 'usage_event', ids: ['customer_id'], pagedBy: 'request_id' },
+  { table: 'request_content', ids: ['customer_id'], secrets: ['sealed'] },
+  { table: 'usage_event', ids: ['customer_id'] },
 ]
 
-const PAGE = 1_000
-const NIL_UUID = '00000000-0000-0000-0000-000000000000'
-
-/** Yields the text of a JSON document: `{"about": ..., "tables": {"person": [...], ...}}`. Amounts are exact numbers of nano-USD. */
+/**
+ * Yields the text of a JSON document: `{"about": ..., "tables": {"person": [...], ...}}`. Amounts are exact numbers of nano-USD.
+ *
+ * @param sql a transaction
+ */
 export async function* personalData(
   sql: Sql,
   about: Readonly<Record<string, string | null>>,
@@ -119,26 +135,20 @@ export async function* personalData(
   yield '}}\n'
 }
 
-async function* rowsOf(sql: Sql, { table, ids, where, secrets = [], pagedBy }: PersonalPlace, id: string) {
+/** A cursor: a customer may have millions of rows of requests and of the ledger. */
+async function* rowsOf(sql: Sql, { table, ids, where, secrets = [], others }: PersonalPlace, id: string) {
   const ofSubject = where ?? ids.map(column => `${column} = $1`).join(' OR ')
-  if (pagedBy === undefined) {
-    const { rows } = await sql.query<{ row: string }>(
-      `SELECT (to_jsonb(t) - $2::text[])::text AS row FROM ${table} t WHERE ${ofSubject}`,
-      [id, secrets],
-    )
-    for (const { row } of rows) yield row
-    return
-  }
-  let after = NIL_UUID
+  const left =
+    others === undefined ? '$2::text[]' : `CASE WHEN ${others.unless} THEN $2::text[] ELSE $2::text[] || $3::text[] END`
+  await sql.query(
+    `DECLARE personal NO SCROLL CURSOR FOR
+      SELECT (to_jsonb(t) - (${left}))::text AS row FROM ${table} t WHERE ${ofSubject}`,
+    others === undefined ? [id, secrets] : [id, secrets, others.columns],
+  )
   for (;;) {
-    const { rows } = await sql.query<{ row: string; at: string }>(
-      `SELECT (to_jsonb(t) - $2::text[])::text AS row, ${pagedBy}::text AS at FROM ${table} t
-        WHERE (${ofSubject}) AND ${pagedBy} > $3 ORDER BY ${pagedBy} LIMIT ${PAGE}`,
-      [id, secrets, after],
-    )
-    const last = rows.at(-1)
-    if (last === undefined) return
+    const { rows } = await sql.query<{ row: string }>('FETCH 1000 FROM personal')
+    if (rows.length === 0) break
     for (const { row } of rows) yield row
-    after = last.at
   }
+  await sql.query('CLOSE personal')
 }

@@ -1,9 +1,11 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { transaction } from '../../src/base/db/pool.ts'
+import { makeInviteLink } from '../../src/identity/people/links.ts'
 import { placesOfCustomer, placesOfPerson } from '../../src/operator/personal-data.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
-import { signedInMember } from '../harness/browser-client.ts'
+import { operatorToken, signedInMember } from '../harness/browser-client.ts'
 import { useTestDatabase, useUpstream } from '../harness/use-test-app.ts'
 import { useCli } from './use-cli.ts'
 
@@ -20,8 +22,11 @@ afterAll(() => app?.close())
 
 /** Columns that name or describe somebody, and are in no export, with the reason. */
 const left: Readonly<Record<string, string>> = {
+  'compared_answer.customer_id': 'would tell a hoster among the customers when it is audited',
   'customer_change.customer_id': 'versions for open pages, without data',
   'hoster_account.holder': 'of a hoster',
+  'hoster_customer_evidence.customer_id': 'as compared_answer',
+  'hoster_payer.customer_id': 'would tell a hoster which of its customers count as its own',
   'lease.customer_id': 'what running requests hold, for seconds',
   'lease.member_id': 'what running requests hold, for seconds',
   'payout.holder': 'of a hoster',
@@ -29,7 +34,7 @@ const left: Readonly<Record<string, string>> = {
   'person.invited_by': 'exported by the person who was invited',
   'person_network.network': 'exported by its person',
   'person_session.address': 'exported by its person',
-  'audit_entry.address': 'exported by its person',
+  'audit_entry.address': 'exported by its person and, if a member, by the customer',
   'signup_credit.mailbox_hash': 'a keyed hash, which names nobody',
   'signup_credit.network': 'a network without a person',
   'usage_closing.member_id': 'exported by its customer',
@@ -90,6 +95,36 @@ test('an export has what is kept, and no secret', async () => {
   expect(again.stderr).toMatch(/exists already/)
 })
 
+test('an export has no address of operators, and nothing that audits know of hosters', async () => {
+  const { email } = await signedInMember(app, customer.customerId)
+  const { personId: operatorId } = await operatorToken(app, 'operator@example.com')
+  const { rows } = await database.pool.query<{ id: string }>('SELECT person_id AS id FROM person WHERE email = $1', [
+    email,
+  ])
+  const memberId = rows[0]!.id
+  await database.pool.query(
+    `SELECT add_audit_entry(id, 'customer.viewed', 'x', $1, '{}', address)
+       FROM (VALUES ($2::uuid, '10.1.1.1'), ($3, '10.2.2.2')) AS looks (id, address)`,
+    [customer.customerId, memberId, operatorId],
+  )
+  const { customerId } = customer
+  const invitation = { customerId, email: 'invited@example.com', role: 'viewer', madeBy: memberId } as const
+  await transaction(database.pool, sql => makeInviteLink(sql, invitation, Date.now()))
+  const read = async (kind: string, name: string) => {
+    const file = join(cli.directory, `${kind}-others.json`)
+    const { code, stderr } = await cli.run([kind, 'export', name, file])
+    expect(code, stderr).toBe(0)
+    return readFileSync(file, 'utf8')
+  }
+  const ofCustomer = await read('customer', customer.customerId)
+  expect(ofCustomer).toContain('10.1.1.1')
+  expect(ofCustomer).not.toMatch(/10\.2\.2\.2|compared_answer|hoster_customer_evidence|hoster_payer/)
+  expect(ofCustomer).not.toContain(operatorId)
+  const ofPerson = await read('person', email)
+  expect(JSON.parse(ofPerson).tables.person_token).toMatchObject([{ purpose: 'invite', made_by: memberId }])
+  expect(ofPerson).not.toContain('invited@example.com')
+})
+
 test('a person is erased, unless something would have no owner', async () => {
   const { email } = await signedInMember(app, customer.customerId, 'viewer')
   const { rows } = await database.pool.query<{ id: string }>('SELECT person_id AS id FROM person WHERE email = $1', [
@@ -99,6 +134,8 @@ test('a person is erased, unless something would have no owner', async () => {
   const { customerId } = await app.customer()
   const { email: owner } = await signedInMember(app, customerId, 'owner')
   expect((await cli.run(['person', 'delete', owner, '--yes'])).stderr).toMatch(/is the only owner of/)
+  const invitation = { customerId, email: email.toUpperCase(), role: 'owner' } as const
+  await transaction(database.pool, sql => makeInviteLink(sql, invitation, Date.now()))
   const deleted = await cli.run(['person', 'delete', email, '--yes', '--json'])
   expect(deleted.code, deleted.stderr).toBe(0)
   for (const { table, ids, where } of placesOfPerson.filter(({ table }) => table !== 'audit_entry')) {
@@ -108,5 +145,7 @@ test('a person is erased, unless something would have no owner', async () => {
     )
     expect({ table, rows: found.rowCount }).toEqual({ table, rows: 0 })
   }
+  // It would bring the person back.
+  expect((await database.pool.query('SELECT FROM person_token WHERE lower(email) = $1', [email])).rowCount).toBe(0)
   expect((await cli.run(['person', 'export', email, join(cli.directory, 'none.json')])).code).toBe(1)
 })

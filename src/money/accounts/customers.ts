@@ -3,6 +3,7 @@ import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import type { Nanos } from '../../base/domain/money.ts'
+import { erasePeople } from '../../identity/people/erase-people.ts'
 import { openAccount } from '../ledger/accounts/open-account.ts'
 
 export interface Customer {
@@ -138,16 +139,10 @@ export async function deleteCustomer(sql: Sql, customerId: string): Promise<bool
         AND NOT EXISTS (SELECT FROM hoster_member WHERE hoster_member.person_id = person.person_id) FOR UPDATE`,
     [rows.map(({ person_id }) => person_id)],
   )
-  const people = [leaving.map(({ person_id }) => person_id)]
-  // Their invitations end: one that names nobody as its maker counts as one of the command line. So do their keys, of
-  // customers that they were members of before too.
-  await sql.query('DELETE FROM person_token WHERE made_by = ANY ($1)', people)
-  await sql.query(
-    'UPDATE api_key SET person_id = NULL, revoked_at = coalesce(revoked_at, now()) WHERE person_id = ANY ($1)',
-    people,
+  await erasePeople(
+    sql,
+    leaving.map(({ person_id }) => person_id),
   )
-  await sql.query('DELETE FROM person WHERE person_id = ANY ($1)', people)
-  await bumpControlVersion(sql, 'access')
   return true
 }
 

@@ -19,17 +19,23 @@ export async function ownedAlone(sql: Sql, personId: string): Promise<string[]> 
 }
 
 /**
- * Erases a person: address, name, password, factors, sessions, links, memberships and limits. The books and the audit log keep the
- * id, which then names nobody. Revoke the keys in the same transaction. The person has no role on the installation.
+ * Erases people: addresses, names, passwords, factors, sessions, links, memberships and limits. Revokes their API keys; revoke their
+ * keys of hosters in the same transaction. The books and the audit log keep the ids, which then name nobody. These people have
+ * no role on the installation.
  */
-export async function erasePerson(sql: Sql, personId: string): Promise<void> {
-  // An invitation that names nobody as its maker counts as one of the command line.
-  await sql.query('DELETE FROM person_token WHERE made_by = $1', [personId])
-  await dropInvitedRolesBy(sql, personId)
+export async function erasePeople(sql: Sql, personIds: readonly string[]): Promise<void> {
+  // An invitation that names nobody as its maker counts as one of the command line. One to the address would bring the person back.
   await sql.query(
-    'UPDATE api_key SET person_id = NULL, revoked_at = coalesce(revoked_at, now()) WHERE person_id = $1',
-    [personId],
+    `DELETE FROM person_token t WHERE made_by = ANY ($1)
+       OR EXISTS (SELECT FROM person p WHERE p.person_id = ANY ($1) AND lower(p.email) = lower(t.email))`,
+    [personIds],
   )
-  await sql.query('DELETE FROM person WHERE person_id = $1', [personId])
+  for (const personId of personIds) await dropInvitedRolesBy(sql, personId)
+  // Also those of customers that they were members of before.
+  await sql.query(
+    'UPDATE api_key SET person_id = NULL, revoked_at = coalesce(revoked_at, now()) WHERE person_id = ANY ($1)',
+    [personIds],
+  )
+  await sql.query('DELETE FROM person WHERE person_id = ANY ($1)', [personIds])
   await bumpControlVersion(sql, 'access')
 }
