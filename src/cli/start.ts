@@ -18,19 +18,20 @@ export function startCommand(): Command {
     .option('--port <n>', 'port to listen on; default: PORT, else server.port', portArgument)
     .option('--workers <n>', 'worker processes behind one port, 1 to 64; default: server.workers', workersArgument)
     .action(async (options: StartOptions) => {
-      const read = () => {
-        const configured = loadConfig({ file: options.config, port: options.port })
+      const read = (isServing: boolean) => {
+        const configured = loadConfig({ file: options.config, port: options.port, isServing })
         const { workers = configured.server.workers } = options
         return { ...configured, server: { ...configured.server, workers } }
       }
-      const config = read()
+      const config = read(false)
+      const readAgain = () => read(true)
       // Imported on demand: the server takes long to load, and neither the other commands nor a primary need it.
       if (config.server.workers === 1) {
         const { main } = await import('../start/main.ts')
-        await main(config, read)
+        await main(config, readAgain)
       } else {
         const { primary } = await import('../start/primary.ts')
-        await primary(config, read)
+        await primary(config, readAgain)
       }
     })
 }

@@ -230,7 +230,7 @@ export interface Config {
   readonly journal: { readonly fsync: boolean; readonly maxBytes: number }
   /** Failpoints for crash tests; empty in production. */
   readonly failpoints: readonly ArmedFailpoint[]
-  /** Null unless systemd started this process and wants to hear of it. `watchdogMs`: it wants to hear every so often that it lives. */
+  /** Null unless systemd started this process as a unit of `Type=notify`. `watchdogMs`: how often it expects a message. */
   readonly systemd: { readonly watchdogMs: number | null } | null
 }
 
@@ -242,6 +242,8 @@ export interface ConfigSource {
   readonly file?: string | undefined
   /** Overrides PORT. */
   readonly port?: number | undefined
+  /** The process serves, so it runs no command for a secret. */
+  readonly isServing?: boolean | undefined
 }
 
 /**
@@ -277,7 +279,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   const isNamed = file !== undefined || isSet(given, 'SWITCHYARD_CONFIG')
   const text = path === undefined ? undefined : readFileText(resolve(cwd, path), isNamed, problems)
   const names = new Set([...Object.keys(environmentSchema.shape), ...cloudKeyNames, ...variablesIn(text ?? '')])
-  const env = withSecretSources(given, names, problems)
+  const env = withSecretSources(given, names, problems, source.isServing)
   const variables = environmentOf(env, problems)
   if (path === undefined) throw new ConfigError(problems)
   const environment = variables && { ...variables, PORT: source.port ?? variables.PORT }

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -40,6 +40,19 @@ test('a secret comes from a file or a command', () => {
   write('openai', 'sk-2')
   expect(load(env).detect.cloudKeys).toMatchObject({ OPENAI_API_KEY: 'sk-2' })
   expect(load({ ...env, SWITCHYARD_DATA_COMMAND: `cat ${counter}` }).dataDir).toBe(join(directory, 'run'))
+})
+
+test('a gateway that serves runs no command', () => {
+  const counter = join(directory, 'late-runs')
+  const first = { OPENAI_API_KEY_COMMAND: `echo run >>${counter}; echo sk-3` }
+  load(first)
+  const added = { ...first, GROQ_API_KEY_COMMAND: `echo run >>${counter}; echo gsk-1` }
+  expect(() => loadConfig({ env: added, cwd: directory, isServing: true })).toThrow(
+    'environment: GROQ_API_KEY_COMMAND runs a command, which gives no value while the gateway serves; restart it',
+  )
+  const again = loadConfig({ env: first, cwd: directory, isServing: true })
+  expect(again.detect.cloudKeys).toMatchObject({ OPENAI_API_KEY: 'sk-3' })
+  expect(readFileSync(counter, 'utf8')).toBe('run\n')
 })
 
 test('so does what the file names', () => {

@@ -10,9 +10,16 @@ export type Environment = Readonly<Record<string, string | undefined>>
  * for sh that prints it. Blanks and line breaks at the end are not part of a value. Adds to `problems` what cannot be read, and names that are
  * given by both.
  *
- * A file is read at each call. A command runs once in the life of the process, since it may take seconds, in which nothing else runs.
+ * A file is read at each call. A command may take seconds, in which nothing else runs: its value is kept, and a process that serves runs none.
+ *
+ * @param isServing a command that has given no value before is a problem
  */
-export function withSecretSources(env: Environment, names: Iterable<string>, problems: ConfigProblem[]): Environment {
+export function withSecretSources(
+  env: Environment,
+  names: Iterable<string>,
+  problems: ConfigProblem[],
+  isServing = false,
+): Environment {
   const found: Record<string, string> = {}
   for (const name of names) {
     // A plain value counts: its environment may have a file of that name for another program.
@@ -23,7 +30,7 @@ export function withSecretSources(env: Environment, names: Iterable<string>, pro
       problems.push({ where: 'environment', line: null, key, message })
     if (path !== '' && line !== '') problemOf(byFile)(`is set, and so is ${byCommand}; set one of them`)
     else if (path !== '') found[name] = readSecretFile(path, problemOf(byFile))
-    else if (line !== '') found[name] = runSecretCommand(line, problemOf(byCommand))
+    else if (line !== '') found[name] = valueOfCommand(line, problemOf(byCommand), isServing)
   }
   return { ...env, ...found }
 }
@@ -46,9 +53,13 @@ function readSecretFile(path: string, problem: (message: string) => void): strin
 
 const valuesByCommand = new Map<string, string>()
 
-function runSecretCommand(line: string, problem: (message: string) => void): string {
+function valueOfCommand(line: string, problem: (message: string) => void, isServing: boolean): string {
   const known = valuesByCommand.get(line)
   if (known !== undefined) return known
+  if (isServing) {
+    problem('runs a command, which gives no value while the gateway serves; restart it')
+    return ''
+  }
   try {
     const value = execFileSync('sh', ['-c', line], { ...COMMAND_OPTIONS }).trimEnd()
     if (value === '') problem('runs a command that printed nothing')
