@@ -157,11 +157,11 @@ const NO_FIGURES: Figures = {
   ...{ upstream: 0n, uncosted: 0n, latencyMs: 0n },
 }
 
-/** The figures that a table lacks: keys, members and labels have charges only, servers no tokens. */
+/** The figures that a table lacks: keys, members and labels have charges only, servers neither tokens nor failures nor times. */
 function lacksOf(table: Table): Partial<Figures> {
   if (hasTokens(table)) return {}
-  const tokens = { failed: null, input: null, output: null, latencyMs: null }
-  return table === 'endpoint_day' ? tokens : { ...tokens, fee: null, upstream: null, uncosted: null }
+  const uncounted = { failed: null, input: null, output: null, latencyMs: null }
+  return table === 'endpoint_day' ? uncounted : { ...uncounted, fee: null, upstream: null, uncosted: null }
 }
 
 function marginOf({ fee, upstream }: Pick<Figures, 'fee' | 'upstream'>): Nanos | null {

@@ -30,7 +30,8 @@ export async function finishRotation({
     const counts = Object.fromEntries(resealed.map(({ place, resealed: count }) => [nameOfPlace(place), count]))
     log.info({ resealed: counts }, 'sealed stored secrets again with the current master key')
   }
-  // Until every node seals with the current key, and for a moment after, there may be more. The next pass finds nothing, or it.
+  // A node that has not noticed the rotation may still seal with the former key. So the rotation ends with a pass that found nothing
+  // while all nodes seal with the current one.
   if (resealed.length > 0 || (await readNodeKeys(sql)).some(({ marks }) => marks[0] !== mark)) return
   const unreadable = passed.filter(({ unreadable: count }) => count > 0)
   // Another node may have the former key that opens them.

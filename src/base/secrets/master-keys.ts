@@ -23,7 +23,7 @@ export type DerivedPurpose =
 
 /**
  * The master keys of an installation, as one process knows them: its key ring. Which of them seals, the database says
- * (master-key-mark.ts), so that all nodes change at once. Keys come and go while the process runs.
+ * (key-ring-state.ts), so that all nodes change at once. Keys come and go while the process runs.
  */
 export class MasterKeys implements SealingKeys {
   #all: readonly Buffer[]

@@ -3,12 +3,15 @@ import type { SealingKeys } from '../domain/sealing-keys.ts'
 
 /** The owner and purpose of a secret. A sealed record opens only with the same two. */
 export interface SecretOwner {
-  /** The id of a hoster, the name of a provider, the id of a request with a stored answer, of an alert rule, or of a person; `client` for what clients keep. */
+  /**
+   * The id of a hoster, of a person, of an alert rule, of a request with a stored answer or recorded content, or of the key of an operator;
+   * the name of a provider; `client` for what clients keep.
+   */
   readonly ownerId: string
   readonly purpose: SecretPurpose
 }
 
-/** Each has a place in sealed-places.ts, from which it is sealed again when the master key was replaced. */
+/** Each has a place in `sealedPlaces`, from which it is sealed again when the master key was replaced, or a reason in `keptElsewhere`. */
 export type SecretPurpose =
   | 'upstream_key'
   | 'provider_key'

@@ -41,6 +41,6 @@ export interface TelemetryDeps {
   readonly log: Pick<Log, 'warn'>
   /** How long spans wait for others, ms. Default: 2000. */
   readonly spanDelayMs?: number | undefined
-  /** How long `close` waits, ms. Default: 5000. */
+  /** How long `close` waits, ms. Default: 2000. */
   readonly closeMs?: number | undefined
 }
