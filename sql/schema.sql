@@ -340,6 +340,24 @@ CREATE INDEX grant_request_customer ON grant_request USING btree (customer_id, r
 CREATE INDEX grant_request_time ON grant_request USING btree (requested_at DESC, grant_id);
 CREATE INDEX grant_request_waiting ON grant_request USING btree (requested_at) WHERE (state = 'waiting'::text);
 
+CREATE TABLE group_role (
+  person_id uuid NOT NULL,
+  issuer text NOT NULL,
+  ends_at timestamp with time zone NOT NULL,
+  CONSTRAINT group_role_pkey PRIMARY KEY (person_id),
+  CONSTRAINT group_role_person_id_fkey FOREIGN KEY (person_id) REFERENCES person(person_id) ON DELETE CASCADE
+);
+
+CREATE TABLE group_role_rule (
+  issuer text NOT NULL,
+  role text NOT NULL,
+  provider text NOT NULL,
+  hours integer NOT NULL,
+  CONSTRAINT group_role_rule_pkey PRIMARY KEY (issuer, role),
+  CONSTRAINT group_role_rule_hours_check CHECK ((hours > 0)),
+  CONSTRAINT group_role_rule_role_check CHECK ((role = ANY (ARRAY['operator'::text, 'auditor'::text])))
+);
+
 CREATE TABLE hoster (
   hoster_id uuid NOT NULL,
   name text NOT NULL,

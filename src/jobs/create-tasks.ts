@@ -5,6 +5,7 @@ import { DAY_MS } from '../base/domain/durations.ts'
 import type { Log } from '../base/runtime/log.ts'
 import type { Clock } from '../base/runtime/scheduler.ts'
 import { deleteOldTraces } from '../identity/people/delete-old-traces.ts'
+import { endGroupRoles } from '../identity/people/group-roles.ts'
 import type { MarketplaceJobs } from '../market/marketplace/marketplace-jobs.ts'
 import { PROBE_MODELS, VERIFY_HOSTER } from '../market/marketplace/verification.ts'
 import { snapshotLearned } from '../market/supply/learned/learned-exchange.ts'
@@ -72,6 +73,7 @@ export const timetable: CronItem[] = [
   { task: 'keep_content', match: '7 * * * *', options: { jobKey: 'keep_content' } },
   { task: 'delete_expired_claims', match: '*/15 * * * *' },
   { task: 'delete_old_sessions', match: '31 * * * *' },
+  { task: 'end_group_roles', match: '* * * * *', options: { jobKey: 'end_group_roles', maxAttempts: 1 } },
   { task: 'fold_hoster_days', match: '* * * * *', options: { jobKey: 'fold_hoster_days', maxAttempts: 1 } },
   { task: 'forget_addresses', match: '47 3 * * *' },
   { task: 'free_abandoned_jobs', match: '*/5 * * * *' },
@@ -160,6 +162,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     },
     apply_payout_changes: () => applyPayoutChanges(),
     close_promotion_days: () => closePromotionDays(),
+    end_group_roles: () => endGroupRoles(deskPool),
     refresh_models: () => refreshModels(),
     reseal_secrets: () => resealSecrets(stopping),
     apply_hoster_prices: () => marketplace.applyPrices(),

@@ -21,6 +21,7 @@ const IS_TO_PERSON = 'lower(email) = (SELECT lower(p.email) FROM person p WHERE 
 export const placesOfPerson: readonly PersonalPlace[] = [
   { table: 'person', ids: ['person_id'], emails: ['email'], secrets: ['password_hash', 'totp_secret', 'totp_pending'] },
   { table: 'person_identity', ids: ['person_id'], emails: ['email'] },
+  { table: 'group_role', ids: ['person_id'] },
   { table: 'person_network', ids: ['person_id'] },
   { table: 'person_device', ids: ['person_id'], secrets: ['device_hash'] },
   { table: 'person_passkey', ids: ['person_id'] },

@@ -4,7 +4,7 @@ import { warnOfFewConnections } from '../base/db/few-connections.ts'
 import { grantGatewayRights } from '../base/db/gateway-role.ts'
 import { migrate, sqlDir } from '../base/db/migrate.ts'
 import { type Connection, type DatabaseHandle, openDatabase } from '../base/db/open-database.ts'
-import { createPool, transaction } from '../base/db/pool.ts'
+import { createPool, type Sql, transaction } from '../base/db/pool.ts'
 import { acquireServerLock } from '../base/db/server-lock.ts'
 import type { ConfigReload } from '../base/domain/config-reload.ts'
 import type { Offer } from '../base/domain/offer.ts'
@@ -13,6 +13,7 @@ import { joinRing } from '../base/secrets/key-ring-state.ts'
 import { loadMasterKeys } from '../base/secrets/master-key.ts'
 import type { MasterKeys } from '../base/secrets/master-keys.ts'
 import { watchMasterKeys } from '../base/secrets/watch-master-keys.ts'
+import { writeGroupRules } from '../identity/people/group-roles.ts'
 import type { Finding } from '../market/supply/detection/detect-local.ts'
 import type { Config } from './config/config.ts'
 import { gatherOffers } from './gather-offers.ts'
@@ -114,6 +115,7 @@ export async function prepare({
   await grantGatewayRights(database)
   const masterKeys = loadMasterKeys(config)
   await joinKeyRing(database, masterKeys, log)
+  await asOwner(database, sql => writeGroupRules(sql, config.accounts.oidc))
   const pool = createPool(database.connection, { max: 1, applicationName: 'switchyard start' })
   try {
     await warnOfFewConnections(pool, connections, log)
@@ -183,8 +185,7 @@ async function joinKeyRing(
   masterKeys: MasterKeys,
   log: FastifyBaseLogger,
 ): Promise<void> {
-  const pool = createPool(owner, { max: 1, applicationName: 'switchyard start' })
-  const joined = await transaction(pool, sql => joinRing(sql, masterKeys, embedded)).finally(() => pool.end())
+  const joined = await asOwner({ owner }, sql => joinRing(sql, masterKeys, embedded))
   if (joined === 'former')
     throw new Error(
       `The master key of this machine was replaced by another one. Copy the present key (SWITCHYARD_MASTER_KEY or master.key) of a machine that serves, or from a backup. If it is lost, or the key of this machine was replaced by mistake: ${ownCommand('key-ring adopt')}`,
@@ -197,4 +198,9 @@ async function joinKeyRing(
     log.error(
       'this node does not have the master key of the other nodes: it cannot decrypt what they encrypt, nor they what it encrypts. Stop it, copy the key of the others (SWITCHYARD_MASTER_KEY or master.key) and start it again',
     )
+}
+
+async function asOwner<T>({ owner }: Pick<DatabaseHandle, 'owner'>, work: (sql: Sql) => Promise<T>): Promise<T> {
+  const pool = createPool(owner, { max: 1, applicationName: 'switchyard start' })
+  return await transaction(pool, work).finally(() => pool.end())
 }

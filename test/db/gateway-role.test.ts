@@ -107,6 +107,12 @@ const attacks: [what: string, statement: string][] = [
     'make an operator key by a function',
     `SELECT issue_operator_key_as(NULL, '${ID}', '${ID}', 'n', ${HASH}, 'h', '{money}', NULL, NULL)`,
   ],
+  ['give a role by groups', `SELECT take_group_role('${ID}', 'https://idp.example', 'operator', NULL)`],
+  [
+    'let groups give roles',
+    `INSERT INTO group_role_rule (issuer, role, provider, hours) VALUES ('x', 'operator', 'x', 1)`,
+  ],
+  ['let a role by groups never end', `UPDATE group_role SET ends_at = 'infinity'`],
   ['use an operator key', `SELECT use_operator_key(${HASH})`],
   ['refund a request', `SELECT refund_by_operator(${HASH}, '${ID}', '${ID}', 5, 'r', NULL)`],
 ]
@@ -130,7 +136,7 @@ const harmless: Readonly<Record<string, string>> = {
 describe('the gateway role', () => {
   test('cannot change a row of any money table', async () => {
     const { rows } = await gateway.query<{ name: string }>('SELECT unnest(money_tables()) AS name')
-    expect(rows).toHaveLength(46)
+    expect(rows).toHaveLength(48)
     for (const { name } of rows) {
       await expect(gateway.query(`SELECT count(*) FROM ${name}`)).resolves.toBeDefined()
       for (const statement of [

@@ -102,6 +102,7 @@ BEGIN
   SELECT * INTO v_person FROM person WHERE person_id = v.person_id FOR NO KEY UPDATE;
   UPDATE person SET installation_role = v.role, invited_role = NULL, invited_by = NULL, invited_at = NULL WHERE person_id = v.person_id;
   IF v.role IS DISTINCT FROM 'operator' THEN PERFORM drop_invited_roles(v.person_id); END IF;
+  DELETE FROM group_role WHERE person_id = v.person_id;
   DELETE FROM person_session WHERE person_id = v.person_id;
   UPDATE role_change SET state = 'done' WHERE change_id = p_change;
   PERFORM add_audit_entry(p_by, 'role.changed', v_person.email, NULL,

@@ -9,7 +9,7 @@ LANGUAGE sql IMMUTABLE AS $$
     'payment', 'payment_event', 'payment_reversal', 'payment_difference', 'voucher',
     'hoster_day', 'hoster_day_change', 'hoster_movement', 'hoster_account', 'payout_identity', 'payout_change', 'payout_batch', 'payout',
     'payout_event', 'clawback', 'promotion_progress', 'promotion_share', 'promotion_day', 'promotion_review',
-    'promotion_used_up', 'operator_key']::name[]
+    'promotion_used_up', 'operator_key', 'group_role', 'group_role_rule']::name[]
 $$;
 
 -- What both roles do with the rights of the owner. Neither role calls open_account, grant_credit or refund_request itself:
@@ -35,7 +35,7 @@ LANGUAGE sql IMMUTABLE AS $$
     'move_earnings', 'prepare_payouts_by_operator', 'approve_payouts_by_operator', 'cancel_payouts_by_operator',
     'settle_bank_payout_by_operator', 'set_payout_freeze_by_operator', 'claw_back_by_operator', 'return_clawback_by_operator',
     'close_promotion_days', 'decide_promotion_review_by_operator',
-    'count_key_window', 'use_operator_key', 'issue_operator_key_by_operator', 'revoke_operator_key_by_operator']::name[]
+    'take_group_role', 'end_group_roles', 'count_key_window', 'use_operator_key', 'issue_operator_key_by_operator', 'revoke_operator_key_by_operator']::name[]
 $$;
 
 -- Tables of people and their access, of what they may spend, of the cards that are charged, of the servers that get prompts, and

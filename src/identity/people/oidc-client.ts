@@ -1,8 +1,10 @@
 import type { Configuration } from 'openid-client'
 import { HOUR_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import type { InstallationRole } from '../../base/domain/member-role.ts'
 import { isEmail } from '../../base/runtime/email.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
+import { hasRoles, roleOfGroups } from './group-roles.ts'
 import type { OidcSecrets } from './oidc-attempt.ts'
 
 /** A service that people sign in with, as configured. */
@@ -15,6 +17,15 @@ export interface OidcProvider {
   readonly clientSecret: string | null
   /** Separated by blanks. */
   readonly scopes: string
+  /** Which groups of the service have a role on the installation. */
+  readonly groups: {
+    /** The claim that names the groups of a person. */
+    readonly claim: string
+    readonly operators: readonly string[]
+    readonly auditors: readonly string[]
+    /** How long a role lasts after a sign-in. */
+    readonly hours: number
+  }
 }
 
 /** The person, as the service knows them. */
@@ -27,6 +38,8 @@ export interface ProvedIdentity {
   readonly email: string | null
   readonly isEmailVerified: boolean
   readonly name: string
+  /** The role on the installation that a group of the person has; null for none. */
+  readonly groupRole: InstallationRole | null
 }
 
 /** Speaks OpenID Connect. All methods reject with ApiError `sign_in_provider_unavailable`, and with what they name. */
@@ -109,8 +122,10 @@ export function createOidcClient({
           ...(isFresh && { maxAge: FRESH_S }),
         })
         const claims = tokens.claims()!
+        const asked = ['email', ...(hasRoles(provider.groups) ? [provider.groups.claim] : [])]
+        const isPartial = asked.some(claim => claims[claim] === undefined)
         const more =
-          claims.email === undefined && configuration.serverMetadata().userinfo_endpoint !== undefined
+          isPartial && configuration.serverMetadata().userinfo_endpoint !== undefined
             ? await fetchUserInfo(configuration, tokens.access_token, claims.sub)
             : {}
         return identityOf(provider, { ...more, ...claims })
@@ -145,6 +160,7 @@ function identityOf(provider: OidcProvider, claims: Readonly<Record<string, unkn
     // Some services write the claim as a text.
     isEmailVerified: hasEmail && (verified === true || verified === 'true'),
     name: typeof name === 'string' ? nameText(name) : '',
+    groupRole: roleOfGroups(provider.groups, claims[provider.groups.claim]),
   }
 }
 

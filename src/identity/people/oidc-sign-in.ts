@@ -2,6 +2,7 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import type { InstallationRole } from '../../base/domain/member-role.ts'
 import { sayRefusal } from '../../base/domain/refusals.ts'
 import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 import { networkOf } from '../../base/runtime/client-address.ts'
@@ -9,6 +10,7 @@ import type { Clock } from '../../base/runtime/scheduler.ts'
 import { acceptInvitation, type JoinHoster } from './accept-invitation.ts'
 import { type CredentialCheck, factorAsked } from './credential-check.ts'
 import { requireFactorInUse } from './factors.ts'
+import { takeGroupRole } from './group-roles.ts'
 import { type Identity, linkIdentity, usePersonOf } from './identities.ts'
 import { readInviteLink, type ShownInvitation } from './links.ts'
 import { noteNetwork } from './networks.ts'
@@ -110,15 +112,20 @@ export function createOidcSignIn({
 
   const enter = async (
     sql: Sql,
-    person: Person,
-    { provider, hasSecondFactor }: { provider: string; hasSecondFactor: boolean },
+    { personId, email: subject }: Person,
+    identity: Identity & { readonly groupRole: InstallationRole | null },
+    { hasSecondFactor }: { hasSecondFactor: boolean },
     client: ClientTrace,
   ) => {
-    const { personId, email: subject } = person
     const { address } = client
     await noteNetwork(sql, personId, networkOf(address), nowMs())
+    const verdict = await takeGroupRole(sql, personId, identity, address)
+    // With the role that the person has now.
+    const person = await findSigningPersonById(sql, personId)
+    if (person === undefined) throw new ApiError('no_account_here')
     const opened = await openSession(sql, person, client, nowMs(), { hasSecondFactor })
-    await noteAction(sql, { action: 'person.signed_in', personId, subject, detail: { with: provider }, address })
+    const detail = { with: identity.provider, ...(verdict !== 'done' && { groups: verdict }) }
+    await noteAction(sql, { action: 'person.signed_in', personId, subject, detail, address })
     return opened
   }
 
@@ -193,7 +200,6 @@ export function createOidcSignIn({
     { returnTo, inviteHash }: Pick<OidcAttempt, 'returnTo' | 'inviteHash'>,
     client: ClientTrace,
   ): Promise<OidcOutcome> {
-    const { provider } = identity
     const { linkedTo, ...outcome } = await inTransaction<OidcOutcome & { linkedTo?: string }>(async sql => {
       const invitation = await invitationOf(sql, inviteHash)
       const { person, isNew, wasHere } = await personOf(sql, identity, invitation, client)
@@ -207,7 +213,7 @@ export function createOidcSignIn({
       const isLinked =
         (isNew || invitation !== null) &&
         (await linkIdentity(sql, person, identity, { address: client.address, nowMs: nowMs() }))
-      const opened = await enter(sql, person, { provider, hasSecondFactor: false }, client)
+      const opened = await enter(sql, person, identity, { hasSecondFactor: false }, client)
       return { kind: 'entered', opened, returnTo, ...(isLinked && wasHere && { linkedTo: person.email }) }
     })
     if (linkedTo !== undefined) notices.send(linkedTo, 'service_linked')
@@ -285,7 +291,7 @@ export function createOidcSignIn({
         const { inviteHash, ...identity } = pending.identity
         await accept(sql, person, { inviteHash, invitation: await invitationOf(sql, inviteHash) }, client)
         const isLinked = await linkIdentity(sql, person, identity, { address: client.address, nowMs: nowMs() })
-        const opened = await enter(sql, person, { provider: identity.provider, hasSecondFactor: true }, client)
+        const opened = await enter(sql, person, identity, { hasSecondFactor: true }, client)
         return { opened, isLinked }
       })
       if (isLinked) notices.send(person.email, 'service_linked')
@@ -300,6 +306,6 @@ function requireInvited({ email: invited }: ShownInvitation, email: string): voi
   throw new ApiError('sign_in_refused', { message })
 }
 
-function identityOnly({ issuer, subject, provider, email }: ProvedIdentity): Identity {
-  return { issuer, subject, provider, email }
+function identityOnly({ issuer, subject, provider, email, groupRole }: ProvedIdentity) {
+  return { issuer, subject, provider, email, groupRole }
 }

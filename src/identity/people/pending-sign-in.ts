@@ -1,11 +1,15 @@
 import type { Sql } from '../../base/db/pool.ts'
+import type { InstallationRole } from '../../base/domain/member-role.ts'
 import type { Identity } from './identities.ts'
 import { hashSecretToken, mintSecretToken } from './secret-token.ts'
 
 const VALID_MS = 600_000
 
-/** The identity that signs in, and the invitation that it accepts: as in `OidcAttempt`. */
-export type PendingIdentity = Identity & { readonly inviteHash: string | null }
+/** The identity that signs in, the role of its groups, and the invitation that it accepts: as in `OidcAttempt`. */
+export type PendingIdentity = Identity & {
+  readonly groupRole: InstallationRole | null
+  readonly inviteHash: string | null
+}
 
 /** Keeps a sign-in that waits for the second factor. Returns the token for a cookie. */
 export async function makePendingSignIn(

@@ -28,6 +28,7 @@ export async function setRole(
     [personId],
   )
   await sql.query('UPDATE person SET installation_role = $2 WHERE person_id = $1', [personId, role])
+  await sql.query('DELETE FROM group_role WHERE person_id = $1', [personId])
   await dropInvitedRole(sql, personId)
   if (role !== 'operator') await dropInvitedRolesBy(sql, personId)
   await sql.query('DELETE FROM person_session WHERE person_id = $1', [personId])

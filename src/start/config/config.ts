@@ -92,6 +92,15 @@ export interface Config {
       readonly clientSecret: string | null
       /** Separated by blanks. */
       readonly scopes: string
+      /** Which groups of the service have a role on the installation. */
+      readonly groups: {
+        /** The claim that names the groups of a person. */
+        readonly claim: string
+        readonly operators: readonly string[]
+        readonly auditors: readonly string[]
+        /** How long a role lasts after a sign-in. */
+        readonly hours: number
+      }
     }[]
   }
   /** How credit is bought. */
@@ -329,13 +338,14 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     accounts: {
       signUp: settings.accounts.sign_up,
       ...live.accounts,
-      oidc: settings.accounts.oidc.map(({ id, name, issuer, client_id, client_secret, scopes }) => ({
+      oidc: settings.accounts.oidc.map(({ id, name, issuer, client_id, client_secret, scopes, groups }) => ({
         id,
         name,
         issuer,
         clientId: client_id,
         clientSecret: client_secret ?? null,
         scopes,
+        groups,
       })),
     },
     payments: {

@@ -256,6 +256,14 @@ export const fileSchema = z.strictObject({
             client_id: text(),
             client_secret: secret('text', blanksWithin).optional(),
             scopes: text().prefault('openid email profile'),
+            groups: z
+              .strictObject({
+                claim: text().prefault('groups'),
+                operators: z.array(text()).prefault([]),
+                auditors: z.array(text()).prefault([]),
+                hours: wholeNumber(1, 720).prefault('12'),
+              })
+              .prefault({}),
           }),
         )
         .prefault([]),

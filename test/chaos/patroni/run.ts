@@ -31,18 +31,21 @@ const world = await createGatewayWorld(viaHaproxy, async () => viaHaproxy)
 for (const name of ['a', 'b']) await world.running(name)
 const probe = await startProbe(cluster.hosts, { ...login, database: 'probe' }, await cluster.whole())
 
+const problems: string[] = []
 const rows = new Map<string, FailOver[]>()
-for (let time = 0; time < Number(values.times); time++) {
-  for (const [index, fault] of chosen.entries()) {
-    const result = await failOver({ world, cluster, probe, seed: 100 * time + index }, fault)
+const turns = Array.from({ length: Number(values.times) }, () => chosen).flat()
+try {
+  for (const [seed, fault] of turns.entries()) {
+    const result = await failOver({ world, cluster, probe, seed }, fault)
     rows.set(fault.name, [...(rows.get(fault.name) ?? []), result])
-    console.log(`${fault.name}: ${JSON.stringify(cellsOf([result]))}`)
+    console.log(`${fault.name}: ${cellsOf([result]).join(', ')}`)
   }
+} catch (error) {
+  problems.push((error as Error).message)
 }
 await probe.stop()
 await world.drain()
 
-const problems: string[] = []
 const table: string[][] = []
 for (const [name, results] of rows) {
   const { problems: found } = await verdictOn(
