@@ -1,8 +1,11 @@
 import { durabilitySentences } from '../src/base/db/durability-sentences.ts'
 import { errorTable } from '../src/base/domain/errors.ts'
 import type { AttemptOutcome, ExclusionReason } from '../src/base/domain/handoff.ts'
+import { hosterSentences } from '../src/base/domain/hoster-sentences.ts'
 import { hosterStates } from '../src/base/domain/hoster-state.ts'
 import { installationRoles, memberRoles } from '../src/base/domain/member-role.ts'
+import { paymentDriverNames } from '../src/base/domain/money-drivers.ts'
+import { operatorScopes } from '../src/base/domain/operator-scope.ts'
 import { refusals } from '../src/base/domain/refusals.ts'
 import type { Sentences } from '../src/base/domain/said.ts'
 import { serverStates } from '../src/base/domain/server-state.ts'
@@ -60,6 +63,8 @@ const words = [
   // Features of models.
   ...['chat', 'tools', 'images', 'audio', 'completions', 'embeddings', 'rerank', 'json_schema', 'reasoning'],
   ...['dimensions'],
+  // Scopes of operator keys, and how payments are made.
+  ...[...operatorScopes, ...paymentDriverNames],
   // Kinds of tokens.
   ...['input', 'output', 'cached_input', 'cache_write', 'input_image', 'input_audio', 'output_image'],
   ...['output_audio'],
@@ -107,6 +112,16 @@ export const actions = [
   ...['hoster.state_changed', 'hoster.manifest_changed', 'hoster.key_issued', 'hoster.key_revoked'],
   ...['hoster.member_changed', 'hoster.member_invited', 'hoster.invite_revoked', 'hoster.appealed'],
   ...['hoster.appeal_answered', 'model.approved', 'model.refused'],
+]
+
+/** What functions of SQL note in the audit log by themselves. */
+export const actionsOfSql = [
+  ...['hoster.clawback_returned', 'hoster.clawed_back', 'hoster.customer', 'hoster.earnings_moved'],
+  ...['hoster.payout_account', 'hoster.payout_change_requested', 'hoster.payout_change_stopped'],
+  ...['hoster.payouts_frozen', 'hoster.payouts_released', 'operator_key.issued', 'operator_key.revoked'],
+  ...['payment.difference_accepted', 'payment.first_confirmation', 'payout.approved', 'payout.cancelled'],
+  ...['payout.failed', 'payout.paid', 'payout.prepared', 'payout.promotion_released', 'payout.promotion_withheld'],
+  ...['role.requested'],
 ]
 
 /** Errors that say in each case what their row of the table says. In English the API's own words are shown. */
@@ -170,11 +185,14 @@ export const sentences: Sentences = {
   ...settingSentences,
   ...trustSentences,
   ...refusals,
+  ...hosterSentences,
 }
 
 /** The English text of each code. Only the files of other languages have them: see code-text.ts. */
 export const textsOfCodes: Readonly<Record<string, string>> = {
-  ...Object.fromEntries([...words, ...actions, ...jobs].map(code => [code, code.replaceAll(/[._]/g, ' ')])),
+  ...Object.fromEntries(
+    [...words, ...actions, ...actionsOfSql, ...jobs].map(code => [code, code.replaceAll(/[._]/g, ' ')]),
+  ),
   ...Object.fromEntries(errors.map(code => [`error ${code}`, errorTable[code].message])),
   ...Object.fromEntries(Object.entries(detailedErrors).map(([code, text]) => [`detail ${code}`, text])),
 }

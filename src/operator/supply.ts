@@ -1,6 +1,7 @@
 import { noteAction } from '../base/db/audit-log.ts'
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
+import { hosterCodes } from '../base/domain/hoster-sentences.ts'
 import { nextStates } from '../base/domain/hoster-state.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { sayRefusal } from '../base/domain/refusals.ts'
@@ -198,7 +199,11 @@ export async function showHosterToReview(sql: Sql, hosterId: string): Promise<Ho
     transport: hoster.transport,
     active_since: hoster.activeSince?.toISOString() ?? null,
     next_states: nextStates(hoster.state, 'operator'),
-    state_changes: changes.map(({ at, ...change }) => ({ ...change, at: at.toISOString() })),
+    state_changes: changes.map(({ at, ...change }) => ({
+      ...change,
+      reason_codes: hosterCodes(change.reason),
+      at: at.toISOString(),
+    })),
     verification,
     manifest: manifest?.body ?? null,
     people: members.map(({ email, role }) => ({ email, role })),

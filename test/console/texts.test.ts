@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { readFile, readSources, translatedLanguages, translationsOf, withTexts } from '../../console/catalogs.ts'
 import { i18n } from '../../console/src/texts/i18n.ts'
-import { actions, jobs, sentences } from '../../console/texts-of-codes.ts'
+import { actions, actionsOfSql, jobs, sentences } from '../../console/texts-of-codes.ts'
 import { compiled } from '../../console/texts-plugin.ts'
 import { timetable } from '../../src/jobs/create-tasks.ts'
 import { unmarkedTexts } from './unmarked-texts.ts'
@@ -86,6 +86,18 @@ test('each action of the audit log has words', () => {
   expect(actions.toSorted()).toEqual(found.sort())
 })
 
+test('so has each action that a function of SQL notes', () => {
+  const root = fileURLToPath(new URL('../../sql/functions/', import.meta.url))
+  const source = globSync('**/*.sql', { cwd: root })
+    .map(file => readFileSync(`${root}${file}`, 'utf8'))
+    .join('\n')
+  const noted = [...source.matchAll(/'((?!switchyard)[a-z_]+\.[a-z_]+)'/g)].map(([, action]) => action!)
+  const all = [...actions, ...actionsOfSql]
+  // 'payout.promotion_' is followed by a state.
+  expect(noted.filter(action => !all.some(known => known.startsWith(action)))).toEqual([])
+  expect(actionsOfSql.filter(action => !noted.some(known => action.startsWith(known)))).toEqual([])
+})
+
 test('each job of the timetable has words', () => {
   const scheduled = timetable.map(({ task }) => task)
   expect(scheduled.filter(task => !jobs.includes(task))).toEqual([])
@@ -97,7 +109,7 @@ test('each sentence of the API is said somewhere, and none is said that the cons
   const files = globSync('**/*.ts', { cwd: root }).filter(file => !/(?:-sentences|refusals|\.test)\.ts$/.test(file))
   const source = files.map(file => readFileSync(`${root}${file}`, 'utf8')).join('\n')
   // A template such as `trust.${name}.few` says several.
-  const calls = [...source.matchAll(/\b(?:say|sayRefusal)\(\s*(?:'([^']+)'|`([^`]+)`)/g)]
+  const calls = [...source.matchAll(/\b(?:say|sayRefusal|sayOfHoster)\(\s*(?:'([^']+)'|`([^`]+)`)/g)]
   const said = calls.map(([, plain, template]) => plain ?? template!)
   const patterns = said.map(
     code =>

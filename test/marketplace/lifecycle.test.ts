@@ -92,7 +92,14 @@ test('a hoster applies, proves its server, sends a manifest and is verified', as
   upstream.respondWith(status(500, { error: { message: 'out of memory' } }))
   expect((await browser.send('PUT', `${path}/manifest`, manifest)).status).toBe(200)
   const third = await checkedAfter(browser, path, second.checked_at)
-  expect(third.probes).toEqual([{ model: 'market-model', passed: 0, problem: 'the server answered with status 500' }])
+  expect(third.probes).toEqual([
+    {
+      model: 'market-model',
+      passed: 0,
+      problem: 'the server answered with status 500',
+      problem_codes: [{ code: 'hoster.probe.status', values: { status: '500' } }],
+    },
+  ])
   expect(third.state).toBe('pending')
 
   const last = await check(browser, path)

@@ -8,10 +8,10 @@ export function servedText(finishReason: string | null): string {
 }
 
 const finishWords: ReadonlyMap<string, string> = new Map([
-  ['stop', 'complete'],
+  ['stop', t`complete`],
   ['length', t`cut at max_tokens`],
   ['tool_calls', t`calls a tool`],
-  ['content_filter', 'filtered'],
+  ['content_filter', t`filtered`],
 ])
 
 /** How a request ended, in words. docs/money.md has what each costs. */

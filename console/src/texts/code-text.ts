@@ -15,6 +15,14 @@ export function saidText(text: string, codes: readonly CodedSentence[]): string 
   return translated(codes) ?? text
 }
 
+/** What a check found, in the language of the page; null: nothing is wrong. */
+export function problemText(found: {
+  readonly problem: string | null
+  readonly problem_codes: readonly CodedSentence[]
+}): string | null {
+  return found.problem === null ? null : saidText(found.problem, found.problem_codes)
+}
+
 /**
  * An error of the API in the language of the page. If the language only has the text of its code, and the API said more, that follows
  * in English.

@@ -39,3 +39,26 @@ function filled(text: string, values: CodedSentence['values']): string {
 export function joined(...said: readonly Said[]): Said {
   return { text: said.map(({ text }) => text).join(' '), codes: said.flatMap(({ codes }) => codes) }
 }
+
+/** Returns the function that finds sentences of a table in a text that was stored. It finds none if somebody else wrote the text. */
+export function sentencesIn(table: Sentences) {
+  const patterns = Object.entries(table).map(([code, text]) => ({ code, pattern: patternOf(text) }))
+  const find = (sentence: string): CodedSentence[] =>
+    patterns
+      .flatMap(({ code, pattern }) => {
+        const found = pattern.exec(sentence)
+        return found === null ? [] : [{ code, values: { ...found.groups } }]
+      })
+      .slice(0, 1)
+  return (text: string | null): CodedSentence[] => {
+    if (text === null) return []
+    const sentences = text.split(/(?<=\.) (?=[A-Z])/).map(find)
+    // A text of the table can have several sentences, and so can a value.
+    return sentences.every(found => found.length > 0) ? sentences.flat() : find(text)
+  }
+}
+
+function patternOf(text: string): RegExp {
+  const parts = text.split(/\{(\w+)\}/).map((part, index) => (index % 2 === 0 ? RegExp.escape(part) : `(?<${part}>.+)`))
+  return new RegExp(`^${parts.join('')}$`, 's')
+}

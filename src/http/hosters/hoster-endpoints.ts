@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { z } from 'zod'
+import { hosterCodes } from '../../base/domain/hoster-sentences.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { StateActor } from '../../market/marketplace/change-hoster-state.ts'
 import type { HosterService } from '../../market/marketplace/hoster-service.ts'
@@ -169,6 +170,10 @@ function showOwnHoster({
       base_url: hoster.transport === 'agent' ? null : hoster.baseUrl,
       challenge_passed_at: hoster.challengePassedAt?.toISOString() ?? null,
     },
-    state_changes: changes.map(({ at, ...change }) => ({ ...change, at: at.toISOString() })),
+    state_changes: changes.map(({ at, ...change }) => ({
+      ...change,
+      reason_codes: hosterCodes(change.reason),
+      at: at.toISOString(),
+    })),
   }
 }

@@ -3,6 +3,7 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayOfHoster } from '../../base/domain/hoster-sentences.ts'
 import { sayRefusal } from '../../base/domain/refusals.ts'
 import type { SealingKeys } from '../../base/domain/sealing-keys.ts'
 import { SupplyError } from '../../base/domain/supply-error.ts'
@@ -69,7 +70,7 @@ export async function applyAsHoster(sql: Sql, application: HosterApplication, ru
     [randomUUID(), hosterId, baseUrl, server.transport, sealed(hosterId, apiKey, rules)],
   )
   if (personId !== null) await addHosterMember(sql, { hosterId, personId, role: 'owner' })
-  const reason = personId === null ? 'The operator invited the hoster.' : 'The hoster applied.'
+  const reason = personId === null ? sayOfHoster('hoster.invited').text : sayOfHoster('hoster.applied').text
   await noteStateChange(sql, { ...actor, hosterId, from: null, to: 'applied', reason })
   await noteAction(sql, {
     action: 'hoster.applied',
@@ -103,7 +104,7 @@ export async function changeServer(
     [hosterId, baseUrl, server.transport, sealed(hosterId, apiKey, rules)],
   )
   await forgetVerification(sql, hosterId)
-  const reason = 'The server changed, so it must be verified again.'
+  const reason = sayOfHoster('hoster.moved').text
   if (rows[0]?.state === 'applied' || rows[0]?.state === 'pending') return
   await changeHosterState(sql, { ...actor, hosterId, to: 'pending', reason })
 }

@@ -1,6 +1,7 @@
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayOfHoster } from '../../base/domain/hoster-sentences.ts'
 import type { HosterState } from '../../base/domain/hoster-state.ts'
 import type { MemberRole } from '../../base/domain/member-role.ts'
 import { sayRefusal } from '../../base/domain/refusals.ts'
@@ -165,7 +166,7 @@ export function createHosterService(deps: HosterServiceDeps): HosterService {
         await startVerification(sql, hosterId, clock.epochMs())
         await enqueueVerification(sql, hosterId)
         if (state !== 'pending') {
-          const reason = 'The hoster asked to be verified.'
+          const reason = sayOfHoster('hoster.asked').text
           await changeHosterState(sql, { ...actor, hosterId, to: 'pending', reason })
         }
         return showVerification(sql, hosterId)

@@ -1,6 +1,7 @@
 import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import { sayOfHoster } from '../../base/domain/hoster-sentences.ts'
 import type { HosterState } from '../../base/domain/hoster-state.ts'
 import { insertHoster, type NewHoster, type NewHosterOptions } from '../supply/hosters/add-hoster.ts'
 import { type HosterRef, lockHoster } from '../supply/hosters/hosters.ts'
@@ -53,7 +54,7 @@ export function operateHoster(
 export async function activateHoster(
   pool: Pool,
   hoster: string,
-  reason = 'The operator activated it.',
+  reason = sayOfHoster('hoster.activated').text,
 ): Promise<HosterRef & { pricedModels: number }> {
   const { hosterId, name } = await operateHoster(pool, hoster, { to: 'active', reason })
   const { models } = await queryRow<{ models: number }>(
@@ -66,7 +67,11 @@ export async function activateHoster(
 }
 
 /** Stops new requests to a hoster; running ones finish and are paid. Throws like `operateHoster`. */
-export function suspendHoster(pool: Pool, hoster: string, reason = 'The operator suspended it.'): Promise<HosterRef> {
+export function suspendHoster(
+  pool: Pool,
+  hoster: string,
+  reason = sayOfHoster('hoster.suspended').text,
+): Promise<HosterRef> {
   return operateHoster(pool, hoster, { to: 'suspended', reason })
 }
 

@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { sayOfHoster } from '../../base/domain/hoster-sentences.ts'
 import { changeHosterState, gatewayActor } from './change-hoster-state.ts'
 import { listWaiting } from './manifests.ts'
 import { showHoster } from './show-hoster.ts'
@@ -32,5 +33,10 @@ export async function passAgentChallenge(sql: Sql, endpointId: string, nowMs: nu
   // The agent announces its models first.
   await enqueueVerification(sql, hosterId, ANNOUNCING_S)
   if (state === 'applied')
-    await changeHosterState(sql, { ...gatewayActor, hosterId, to: 'pending', reason: 'The agent connected.' })
+    await changeHosterState(sql, {
+      ...gatewayActor,
+      hosterId,
+      to: 'pending',
+      reason: sayOfHoster('hoster.agent_connected').text,
+    })
 }

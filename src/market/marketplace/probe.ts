@@ -1,4 +1,5 @@
 import type { Feature } from '../../base/domain/chat-job.ts'
+import { sayOfHoster } from '../../base/domain/hoster-sentences.ts'
 import type { Endpoint } from '../../base/domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../base/runtime/json-object.ts'
 import type { VerificationReport } from '../../wire/api/hoster-verification.ts'
@@ -21,10 +22,10 @@ export function probeOf(upstreamModel: string, features: readonly Feature[]): Pr
     path,
     body: JSON.stringify({ model: upstreamModel, ...fields }),
     problemOf(status, text) {
-      if (status !== 200) return `the server answered with status ${status}`
+      if (status !== 200) return sayOfHoster('hoster.probe.status', { status }).text
       const body = parsed(text)
-      if (!isJsonObject(body)) return 'the answer is not a JSON object'
-      return hasAnswer(body) ? null : 'the answer has no content'
+      if (!isJsonObject(body)) return sayOfHoster('hoster.probe.no_object').text
+      return hasAnswer(body) ? null : sayOfHoster('hoster.probe.empty').text
     },
   }
 }

@@ -1,4 +1,5 @@
 import { type Feature, features } from '../../base/domain/chat-job.ts'
+import { sayOfHoster } from '../../base/domain/hoster-sentences.ts'
 import { elementAt } from '../../base/runtime/collections.ts'
 import { isJsonObject, type JsonObject } from '../../base/runtime/json-object.ts'
 import { type Manifest, type ManifestModel, manifest, quantizations } from '../../wire/api/hoster-manifest.ts'
@@ -19,8 +20,7 @@ const featureNames: Readonly<Record<string, Feature>> = {
 export function readManifest(body: unknown): Manifest | string {
   const list = isJsonObject(body) && Array.isArray(body.data) ? body.data.filter(isJsonObject) : []
   const models = list.flatMap(modelOf)
-  if (models.length === 0)
-    return 'The model list of the server has no model with prices, so it is no manifest. Send one with PUT /v1/hoster/manifest.'
+  if (models.length === 0) return sayOfHoster('hoster.no_models').text
   const countries = new Set(list.flatMap(countriesOf))
   const result = manifest.safeParse({ models, region: countries.size === 1 ? [...countries][0] : null })
   if (result.success) return result.data

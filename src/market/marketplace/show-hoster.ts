@@ -1,7 +1,9 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { hosterCodes } from '../../base/domain/hoster-sentences.ts'
 import type { HosterActor, HosterState } from '../../base/domain/hoster-state.ts'
 import { usdPerTokenText } from '../../base/domain/money.ts'
+import type { CodedSentence } from '../../base/domain/said.ts'
 import type { StoredManifest } from '../../wire/api/hoster-manifest.ts'
 import type { Verification } from '../../wire/api/hoster-verification.ts'
 import type { HosterTransport } from '../supply/hosters/hosters.ts'
@@ -98,11 +100,15 @@ export async function showVerification(sql: Sql, hosterId: string): Promise<Veri
       transport,
       nonce: (isDirect && found?.nonce) || null,
       url: isDirect ? `${baseUrl}/switchyard-challenge` : null,
-      problem: found?.report?.challenge_problem ?? null,
+      ...withCodes({ problem: found?.report?.challenge_problem ?? null }),
     },
-    manifest: found?.report?.manifest ?? open,
-    prices: found?.report?.prices ?? open,
-    probes: found?.report?.probes ?? [],
+    manifest: withCodes(found?.report?.manifest ?? open),
+    prices: withCodes(found?.report?.prices ?? open),
+    probes: (found?.report?.probes ?? []).map(withCodes),
     checked_at: found?.checkedAt?.toISOString() ?? null,
   }
+}
+
+function withCodes<T extends { readonly problem: string | null }>(found: T): T & { problem_codes: CodedSentence[] } {
+  return { ...found, problem_codes: hosterCodes(found.problem) }
 }

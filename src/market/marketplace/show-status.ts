@@ -1,4 +1,5 @@
 import type { Sql } from '../../base/db/pool.ts'
+import { hosterCodes } from '../../base/domain/hoster-sentences.ts'
 import { groupBy } from '../../base/runtime/collections.ts'
 import type { HosterStatus } from '../../wire/api/hoster-console.ts'
 import type { VerificationReport } from '../../wire/api/hoster-verification.ts'
@@ -82,7 +83,7 @@ SELECT model_id AS model, coalesce(m.state, 'unapproved') AS state, m.reason
   FROM hoster_price LEFT JOIN hoster_model m USING (model_id)
  WHERE endpoint_id = $1 AND valid_until IS NULL AND m.state IS DISTINCT FROM 'approved' ORDER BY model_id`
 
-const nothingYet = { applies_at: null, passed: 0, problem: null, probed_at: null, again_at: null }
+const nothingYet = { applies_at: null, passed: 0, problem: null, problem_codes: [], probed_at: null, again_at: null }
 
 function showWaiting(
   { model, state, appliesAt, probedAt }: WaitingRow,
@@ -97,6 +98,7 @@ function showWaiting(
     state: 'failed',
     passed: found?.passed ?? 0,
     problem: found?.problem ?? null,
+    problem_codes: hosterCodes(found?.problem ?? null),
     probed_at: probedAt.toISOString(),
     again_at: nextProbesAt({ appliesAt, probedAt })?.toISOString() ?? null,
   }

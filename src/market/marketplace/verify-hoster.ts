@@ -1,5 +1,6 @@
 import { type Pool, transaction } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayOfHoster } from '../../base/domain/hoster-sentences.ts'
 import type { Endpoint } from '../../base/domain/offer.ts'
 import { isJsonObject } from '../../base/runtime/json-object.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
@@ -50,11 +51,16 @@ export async function verifyHoster(deps: VerifyDeps, hosterId: string): Promise<
       ...gatewayActor,
       hosterId,
       to: 'verified',
-      reason: 'Challenge, manifest, prices and probes passed.',
+      reason: sayOfHoster('hoster.passed').text,
     } as const
     await changeHosterState(sql, verified)
     if (!deps.approvesAutomatically) return
-    await changeHosterState(sql, { ...gatewayActor, hosterId, to: 'active', reason: 'hosters.approval is automatic.' })
+    await changeHosterState(sql, {
+      ...gatewayActor,
+      hosterId,
+      to: 'active',
+      reason: sayOfHoster('hoster.automatic').text,
+    })
   })
 }
 const SKIPPED = { passed: false, problem: null }
@@ -73,7 +79,7 @@ async function check(
   const offered = (await listOffered(deps.pool, hoster.endpointId, deps.clock.epochMs())).map(({ model }) => model)
   const tooHigh = offered.find(model => beyondBounds(model, deps.rules) !== null)
   if (tooHigh !== undefined) {
-    const problem = `The price of ${tooHigh.modelId} is above the highest that this operator allows. Lower it.`
+    const problem = sayOfHoster('hoster.price_too_high', { model: tooHigh.modelId }).text
     return { report: { ...open, manifest: PASSED, prices: { passed: false, problem } }, passed: false }
   }
   const endpoint = await deps.endpointOf(hoster.hosterId)
@@ -88,7 +94,7 @@ async function check(
  * challenge when it connects with its key.
  */
 async function challengeProblem(deps: VerifyDeps, hoster: OwnHoster, nonce: string): Promise<string | null> {
-  if (hoster.transport === 'agent') return 'The agent has not connected yet. Start it with a key of this hoster.'
+  if (hoster.transport === 'agent') return sayOfHoster('hoster.agent_missing').text
   try {
     const endpoint = await deps.endpointOf(hoster.hosterId)
     const isPublished = async (path: string) => {
@@ -96,9 +102,9 @@ async function challengeProblem(deps: VerifyDeps, hoster: OwnHoster, nonce: stri
       return status === 200 && namesNonce(body, nonce)
     }
     if (!(await isPublished('/switchyard-challenge')) && !(await isPublished('/models')))
-      return 'The server does not publish the nonce, neither at the challenge address nor as the id of a model.'
+      return sayOfHoster('hoster.no_nonce').text
   } catch (error) {
-    return `The server does not answer: ${(error as Error).message}.`
+    return sayOfHoster('hoster.no_answer', { error: (error as Error).message }).text
   }
   await notePassedChallenge(deps.pool, hoster.hosterId, deps.clock.epochMs())
   return null
@@ -114,7 +120,7 @@ function namesNonce(body: unknown, nonce: string): boolean {
 async function readFirstManifest(deps: VerifyDeps, hoster: OwnHoster): Promise<string | null> {
   const { pool, clock, rules } = deps
   if ((await findManifest(pool, hoster.hosterId)) !== undefined) return null
-  if (hoster.transport === 'agent') return 'There is no manifest yet. Send one with PUT /v1/hoster/manifest.'
+  if (hoster.transport === 'agent') return sayOfHoster('hoster.no_manifest').text
   try {
     const { body } = await deps.get(await deps.endpointOf(hoster.hosterId), '/models')
     const manifest = readManifest(body)
@@ -124,6 +130,6 @@ async function readFirstManifest(deps: VerifyDeps, hoster: OwnHoster): Promise<s
     return null
   } catch (error) {
     if (error instanceof ApiError) return error.message
-    return `The server does not answer: ${(error as Error).message}.`
+    return sayOfHoster('hoster.no_answer', { error: (error as Error).message }).text
   }
 }

@@ -1,5 +1,7 @@
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayOfHoster } from '../../base/domain/hoster-sentences.ts'
+import { joined } from '../../base/domain/said.ts'
 import { SupplyError } from '../../base/domain/supply-error.ts'
 import {
   changeHosterState,
@@ -22,7 +24,9 @@ export async function quarantineHoster(
   proof: readonly SignalKind[],
   signals: Signals,
 ): Promise<string> {
-  const reason = `Audits prove a cheat: ${proof.map(kind => `${signalTexts[kind]} (${pText(signals[kind]?.p ?? 1)})`).join('; ')}.`
+  const { text: reason } = joined(
+    ...proof.map(kind => sayOfHoster(`hoster.cheat.${kind}`, { p: pText(signals[kind]?.p ?? 1) })),
+  )
   await sql.query(
     `UPDATE hoster SET quarantined_at = now(), quarantine_reason = $2,
        payout_frozen_at = coalesce(payout_frozen_at, now()), payout_freeze_reason = coalesce(payout_freeze_reason, $2)
@@ -38,15 +42,6 @@ const P_SHOWN_MIN = 1e-12
 
 function pText(p: number): string {
   return p < P_SHOWN_MIN ? `p < ${P_SHOWN_MIN}` : `p = ${p.toPrecision(2)}`
-}
-
-const signalTexts: Readonly<Record<SignalKind, string>> = {
-  meter: 'it reports more tokens than honest servers of the model do',
-  canary: 'it fails prompts that honest servers of the model answer',
-  fingerprint: 'the probabilities of its tokens are not those of the model',
-  agreement: 'its answers differ from those of honest servers of the model',
-  sampling: 'its answers at random do not come from the model',
-  shadow: 'its answers differ from those of a reference where honest servers of the model agree with it',
 }
 
 /**

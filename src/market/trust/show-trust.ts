@@ -1,5 +1,6 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { hosterCodes } from '../../base/domain/hoster-sentences.ts'
 import { TRUSTED_ABOVE } from '../../base/domain/offer.ts'
 import { lastAppeals } from './appeals.ts'
 import type { AuditCounts } from './evidence/audit-store.ts'
@@ -116,6 +117,7 @@ async function showPrivate(sql: Sql, { hosterId, quarantineReason }: HosterFacts
   const speeds = await readSpeeds(sql, hosterId, nowMs)
   return {
     quarantine_reason: quarantineReason,
+    quarantine_reason_codes: hosterCodes(quarantineReason),
     appeals: await lastAppeals(sql, hosterId),
     speeds: speeds.map(({ modelId, tokensPerSecond }) => ({
       model: modelId,

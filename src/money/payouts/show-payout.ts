@@ -1,4 +1,5 @@
 import { DAY_MS } from '../../base/domain/durations.ts'
+import { hosterCodes, sayOfHoster } from '../../base/domain/hoster-sentences.ts'
 import { usd } from '../../base/domain/money.ts'
 import { hiddenAccount } from '../../wire/api/payouts.ts'
 import type { HosterFunds } from './earnings.ts'
@@ -35,6 +36,7 @@ export function showFunds(
   }: HosterFunds,
   { holdDays, promotion }: PayoutRules,
 ) {
+  const frozenReason = frozenAt === null ? null : (freezeReason ?? sayOfHoster('hoster.no_reason').text)
   return {
     balance_usd: usd(balanceNanos),
     held_usd: usd(heldNanos),
@@ -48,7 +50,8 @@ export function showFunds(
           : utcDay(Date.parse(promotionalDay) + (Math.max(promotion.holdDays, holdDays) + 1) * DAY_MS),
       day_budget_usd: usd(promotion.hosterDayNanos),
     },
-    frozen_reason: frozenAt === null ? null : (freezeReason ?? 'The operator gave no reason.'),
+    frozen_reason: frozenReason,
+    frozen_reason_codes: hosterCodes(frozenReason),
   }
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { codedSentences } from './coded-sentences.ts'
 
 // What hosters earned: the addresses under /v1/hoster and /console/api/hosters/{hoster_id}. Amounts are USD with at
 // most 9 decimals.
@@ -18,6 +19,7 @@ export const earningsFunds = {
     })
     .describe('Promotion credit, such as signup credit, pays within a budget and is held longer.'),
   frozen_reason: z.string().nullable().describe('Why nothing is paid out; null if it is.'),
+  frozen_reason_codes: codedSentences,
 }
 
 const line = z.object({
@@ -76,6 +78,7 @@ export const earnings = z
       payable_usd: 41.226543,
       promotion: { share_usd: 1.2, held_until: '2026-12-26', day_budget_usd: 1 },
       frozen_reason: null,
+      frozen_reason_codes: [],
       from: '2026-11-25',
       until: '2026-11-25',
       lines: [

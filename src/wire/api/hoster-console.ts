@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { features } from '../../base/domain/chat-job.ts'
 import { serverStates } from '../../base/domain/server-state.ts'
+import { codedSentences } from './coded-sentences.ts'
 import { storedManifest } from './hoster-manifest.ts'
 
 // What hosters see of their servers, offers and traffic: the addresses under /v1/hoster and
@@ -38,6 +39,7 @@ export const hosterStatus = z
           applies_at: z.string().nullable().describe('When the price applies. Only if `scheduled`.'),
           passed: z.int().describe('Probes that passed before one failed. Three are needed.'),
           problem: z.string().nullable().describe('Why the last probe failed, or why the id is refused.'),
+          problem_codes: codedSentences,
           probed_at: z.string().nullable(),
           again_at: z
             .string()

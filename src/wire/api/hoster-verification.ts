@@ -1,8 +1,10 @@
 import { z } from 'zod'
 import { hosterStates } from '../../base/domain/hoster-state.ts'
+import { codedSentences } from './coded-sentences.ts'
 
 const problem = z.string().nullable().describe('What is wrong and what to do. Null: passed, or not checked yet.')
 const step = z.object({ passed: z.boolean(), problem })
+const shownStep = step.extend({ problem_codes: codedSentences })
 
 /** What a check found. Stored as JSON. */
 export const verificationReport = z.object({
@@ -34,11 +36,12 @@ export const verification = z
           .nullable()
           .describe('Where it can publish it as `{"challenge": "<nonce>"}`. Null: the agent proves the key.'),
         problem,
+        problem_codes: codedSentences,
       })
       .describe('The proof that the hoster controls the server.'),
-    manifest: step,
-    prices: step,
-    probes: verificationReport.shape.probes,
+    manifest: shownStep,
+    prices: shownStep,
+    probes: z.array(verificationReport.shape.probes.element.extend({ problem_codes: codedSentences })),
     checked_at: z.string().nullable().describe('Null: not checked yet.'),
   })
   .meta({ id: 'HosterVerification' })

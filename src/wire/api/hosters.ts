@@ -4,6 +4,7 @@ import { hosterScopes } from '../../base/domain/hoster-access.ts'
 import { hosterActors, hosterStates } from '../../base/domain/hoster-state.ts'
 import { memberRoles } from '../../base/domain/member-role.ts'
 import { PLAIN_TEXT } from '../../base/runtime/plain-text.ts'
+import { codedSentences } from './coded-sentences.ts'
 import { email } from './console-body.ts'
 import { parseStrictBody } from './strict-body.ts'
 
@@ -37,6 +38,7 @@ export const ownHoster = z
           to: z.enum(hosterStates),
           by: z.enum(hosterActors),
           reason: z.string(),
+          reason_codes: codedSentences,
           at: z.string(),
         }),
       )
@@ -65,6 +67,7 @@ export const ownHoster = z
           to: 'active',
           by: 'operator',
           reason: 'Reviewed.',
+          reason_codes: [],
           at: '2026-11-25T09:20:00.000Z',
         },
       ],

@@ -162,6 +162,7 @@ const ownParts = {
     )
     .describe('The tests that may prove a cheat.'),
   quarantine_reason: z.string().nullable(),
+  quarantine_reason_codes: codedSentences,
   appeals: z.array(
     z.object({
       text: z.string(),

@@ -1,38 +1,27 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { addHosterMember } from '../../../src/market/marketplace/hoster-members.ts'
-import { makeOperator, signedInMember } from '../../harness/browser-client.ts'
+import { testOffer } from '../../harness/app.ts'
+import { busyInstallation, busyYaml } from '../../harness/busy-installation.ts'
 import { openPage, settled, useChromium } from '../../harness/chromium.ts'
-import { useDemoApp } from '../../harness/use-demo-app.ts'
 import { useResource } from '../../harness/use-resource.ts'
-import { createHoster } from '../../trust/trust-world.ts'
+import { useTestApp, useUpstream } from '../../harness/use-test-app.ts'
 
-const app = useDemoApp()
+const upstream = useUpstream('file')
+const app = useTestApp(() => ({
+  yaml: busyYaml,
+  offers: [testOffer(upstream.baseUrl)],
+  timeouts: { serverReportIntervalMs: 20 },
+}))
 const chromium = useChromium()
 
-/** An operator with a customer and a hoster, and a few requests. */
+/** A busy installation, and what a browser keeps of a person who sees all of it. */
 const world = useResource(
   async () => {
-    const customer = await app.customer({ creditNanos: 5_000_000_000n })
-    const body = JSON.stringify({ model: 'demo', max_tokens: 5, messages: [{ role: 'user', content: 'Hello!' }] })
-    const headers = { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' }
-    const answer = await fetch(`${app.url}/v1/chat/completions`, { method: 'POST', headers, body })
-    const requestId = answer.headers.get('x-request-id')!
-    await answer.text()
-    const { browser: client, email } = await signedInMember(app, customer.customerId)
-    const { hosterId } = await createHoster(app.database)
-    const { rows } = await app.database.pool.query<{ person_id: string }>(
-      'SELECT person_id FROM person WHERE email = $1',
-      [email],
-    )
-    await addHosterMember(app.database.pool, { hosterId, personId: rows[0]!.person_id, role: 'owner' })
-    await makeOperator(app, email)
-    const [name, value] = client.cookie!.split('=') as [string, string]
+    const busy = await busyInstallation(app, upstream)
+    const [name, value] = busy.client.cookie!.split('=') as [string, string]
     const cookie = { name, value, domain: new URL(app.url).hostname, path: '/', httpOnly: true, expires: -1 }
     return {
-      customerId: customer.customerId,
-      hosterId,
-      requestId,
+      ...busy,
       storageState: { cookies: [{ ...cookie, sameSite: 'Strict' as const, secure: false }], origins: [] },
     }
   },
@@ -79,20 +68,26 @@ test('a browser that wants Chinese gets it, also before the sign-in', async () =
 })
 
 test('in Chinese, no page has English texts, and each fits 360 px', async () => {
-  const { customerId, hosterId, requestId, storageState } = world
+  const { customerId, hosterIds, requestIds, batchId, storageState } = world
   const options = { baseURL: app.url, storageState, locale: 'zh-CN', viewport: { width: 360, height: 800 } }
   const { page, context, complaints } = await openPage(chromium.browser, options)
-  const ofCustomer = ['', '/usage', '/activity', `/activity/${requestId}`, '/keys', '/credits', '/models']
-  const ofSettings = ['/playground', '/settings/account', '/settings/people', '/settings/alerts', '/settings/security']
+  const ofCustomer = ['', '/usage', '/activity', '/keys', '/credits', '/models', '/playground', '/settings/account']
+  const ofSettings = ['/settings/people', '/settings/alerts', '/settings/security']
   const ofHoster = ['', '/offers', '/traffic', '/trust', '/earnings', '/connect', '/settings']
   const ofOperator = ['', '/customers', '/usage', '/requests', '/money', '/prices', '/providers', '/models', '/hosters']
+  const ofInstallation = ['/payouts', '/people', '/grants', '/log', '/settings', '/system']
+  const paths = [
+    ...[...ofCustomer, ...ofSettings, ...requestIds.map(id => `/activity/${id}`)].map(
+      path => `/c/${customerId}${path}`,
+    ),
+    ...hosterIds.flatMap(id => ofHoster.map(path => `/h/${id}${path}`)),
+    ...[...ofOperator, ...ofInstallation].map(path => `/operator${path}`),
+    ...hosterIds.map(id => `/operator/hosters/${id}`),
+    ...(batchId === null ? [] : [`/operator/payouts/${batchId}`]),
+    ...[`/operator/customers/${customerId}`, '/account', '/h/apply', '/status', '/nowhere'],
+  ]
   const found: string[] = []
-  for (const path of [
-    ...[...ofCustomer, ...ofSettings].map(each => `/c/${customerId}${each}`),
-    ...ofHoster.map(each => `/h/${hosterId}${each}`),
-    ...[...ofOperator, '/payouts', '/people', '/grants', '/log'].map(each => `/operator${each}`),
-    ...[`/operator/customers/${customerId}`, `/operator/hosters/${hosterId}`, '/account', '/h/apply', '/status'],
-  ]) {
+  for (const path of paths) {
     await page.goto(path)
     await settled(page)
     for (const text of await englishOf(page)) found.push(`${path}: ${text}`)
@@ -115,43 +110,34 @@ async function englishOf(page: Page): Promise<string[]> {
       shown.push(element.getAttribute('aria-label') ?? element.getAttribute('placeholder'))
     return shown
   })()`)) as string[]
-  return [...new Set(texts)].filter(
-    text => /[A-Za-z]{3,}/.test(text.replaceAll(NAMES, '')) && !FROM_THE_API.some(pattern => pattern.test(text)),
-  )
+  return [...new Set(texts)].filter(text => /[A-Za-z]{3,}/.test(text.replaceAll(NAMES, '')))
 }
 
-/** Names, units and examples that are the same in each language. */
+/** Names, units, addresses and settings that are the same in each language. */
 const NAMES = new RegExp(
   [
+    ...[/\S+@\S+/, /https?:\S+/, /(?:console-)?[0-9a-f]{8}-[0-9a-f-]{27}/, /\bSY-[A-Z0-9-]+/, /^[A-Z0-9]{5}$/],
+    ...[/x-switchyard-label/, /@pydantic\/genai-prices/, /\/v1\/admin/, /docs\/\w+\.md/, /postgresql\.conf/],
+    // Settings, such as `routing.attempts_max`, and those of PostgreSQL and of requests.
+    ...[/\b[a-z_]+(?:\.[a-z_]+)+\b/, /\b(?:max_tokens|trusted_only|fsync|full_page_writes)\b/],
     ...[
-      /\S+@\S+/,
-      /https?:\S+/,
-      /hoster-\w+/,
-      /x-switchyard-label/,
-      /@pydantic\/genai-prices/,
-      /\/v1\/admin/,
-      /max_tokens/,
+      /\b(?:USD|UTC|API|CSV|JSON Schema|JSON|URL|IBAN|HTTPS|https|TLS|Switchyard|Stripe|OpenAI|Ollama|llama\.cpp|vLLM)\b/,
     ],
-    ...[/\b(?:USD|UTC|API|CSV|JSON Schema|JSON|URL|IBAN|HTTPS|TLS|Switchyard|Stripe|OpenAI|Ollama|llama\.cpp|vLLM)\b/],
-    ...[/\b(?:LM Studio|JavaScript|Python|curl|Webhook|Enter|tokens?|Token|Top p|serve|demo|switchyard-demo)\b/],
-    // A person, a browser, a key, and the tiers of this gateway.
-    ...[/^Ada\b/, /\bTest browser\b/, /\btest\b/, /\b(?:free|standard|scale)\b/],
+    ...[/\b(?:LM Studio|JavaScript|Python|curl|Webhook|Enter|tokens?|Token|Top p|PostgreSQL|ZFS|cron|systemd|Caddy)\b/],
+    ...[
+      /npx switchyard backup FILE/,
+      /\b(?:test|other|active|suspended|quarantined)-model\b/,
+      /(?:hoster|endpoint)-\w+/,
+    ],
+    // Names of this world, and the tiers of its customers.
+    ...[
+      /^Ada\b/,
+      /\bTest browser\b/,
+      /\btest\b/,
+      /\b(?:garage|partners|gpu|serve|manual|backup|free|standard|scale)\b/,
+    ],
   ]
     .map(({ source }) => source)
     .join('|'),
   'g',
 )
-
-/** What the API says: alarms and steps of the operator's home, what would raise a trust score, a reason in a history. */
-const FROM_THE_API = [
-  ...[/^The operator activated it\.$/, /^(?:\d+ more|More) (?:requests|audits|days)\b/, /in switchyard\.yaml/],
-  ...[
-    /^No mail server/,
-    /^Customers cannot buy/,
-    /^One model is/,
-    /^No backup/,
-    /^Run "npx/,
-    /^People use/,
-    /^Put a proxy/,
-  ],
-]

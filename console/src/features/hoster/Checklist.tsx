@@ -13,6 +13,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
 import { useHosterRights } from '../../shell/use-hoster.ts'
+import { problemText } from '../../texts/code-text.ts'
 import styles from './hoster.module.css'
 
 const PROBES = 3
@@ -72,23 +73,23 @@ function Steps({ hoster, found }: { hoster: OwnHoster; found: Verification }) {
           {transport === 'agent' ? t`Your agent connects to the gateway.` : <code>{baseUrl}</code>}
         </p>
       </Step>
-      <Step title={t`Proof that the server is yours`} isDone={challenge.passed} problem={challenge.problem}>
+      <Step title={t`Proof that the server is yours`} isDone={challenge.passed} problem={problemText(challenge)}>
         {!challenge.passed && <Challenge challenge={challenge} hosterId={hoster.id} />}
       </Step>
-      <Step title={t`Models`} isDone={manifest.passed} problem={manifest.problem}>
+      <Step title={t`Models`} isDone={manifest.passed} problem={problemText(manifest)}>
         {!manifest.passed && (
           <p>
             <Link to="/h/$hosterId/offers" params={params}>{t`Enter models and prices`}</Link>
           </p>
         )}
       </Step>
-      <Step title={t`Prices within the bounds of the operator`} isDone={prices.passed} problem={prices.problem} />
+      <Step title={t`Prices within the bounds of the operator`} isDone={prices.passed} problem={problemText(prices)} />
       <Step title={t`Three right answers in a row from each model`} isDone={passedProbes}>
-        {probes.map(({ model, passed, problem }) => (
+        {probes.map(({ model, passed, ...found }) => (
           <p key={model} className={styles.hint}>
             <Trans>
               {model}: {passed} of {PROBES}
-              {problem !== null && `, ${problem}`}
+              {found.problem !== null && `, ${problemText(found)}`}
             </Trans>
           </p>
         ))}

@@ -21,7 +21,7 @@ import { State } from '../../parts/State.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
-import { codeText } from '../../texts/code-text.ts'
+import { codeText, saidText } from '../../texts/code-text.ts'
 import { DayChoice, useDays } from './DayChoice.tsx'
 import styles from './hoster.module.css'
 import { PayoutAccount } from './PayoutAccount.tsx'
@@ -68,7 +68,7 @@ function Funds({ earnings }: { earnings: EarningsShown }) {
       {earnings.frozen_reason !== null && (
         <Panel>
           <p className={styles.notice}>
-            <Trans>Payouts are frozen: {earnings.frozen_reason}</Trans>
+            <Trans>Payouts are frozen: {saidText(earnings.frozen_reason, earnings.frozen_reason_codes)}</Trans>
           </p>
         </Panel>
       )}

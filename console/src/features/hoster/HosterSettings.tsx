@@ -19,7 +19,7 @@ import { RoleSelect } from '../../parts/RoleSelect.tsx'
 import { When } from '../../parts/When.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
 import { useSession } from '../../shell/use-session.ts'
-import { codeText } from '../../texts/code-text.ts'
+import { codeText, saidText } from '../../texts/code-text.ts'
 import styles from './hoster.module.css'
 
 const roles = [
@@ -79,7 +79,7 @@ export function HosterSettings() {
               columns={[
                 { title: t`Time`, cell: ({ at }) => <When at={at} /> },
                 { title: t`State`, place: 'name', cell: ({ to }) => codeText(to) },
-                { title: t`Reason`, cell: ({ reason }) => reason },
+                { title: t`Reason`, cell: ({ reason, reason_codes }) => saidText(reason, reason_codes) },
                 { title: t`By`, isLabelled: true, cell: ({ by }) => (by === 'system' ? t`the gateway` : codeText(by)) },
               ]}
             />

@@ -10,6 +10,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { Provider } from '../../parts/Provider.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './hoster.module.css'
 
 type Offer = HosterOffers['data'][number]
@@ -57,7 +58,7 @@ export function OfferPanel({
           facts={{
             [t`Cached input`]: cacheText(offer),
             [t`Context`]: t`${countText(offer.context_length)} tokens, of them ${countText(offer.max_output_length)} of output at most`,
-            [t`Can do`]: offer.supported_features.join(', '),
+            [t`Can do`]: offer.supported_features.map(codeText).join(', '),
             [t`Quantization`]: quantization ?? t`not stated`,
           }}
         />

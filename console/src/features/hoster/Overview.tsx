@@ -26,7 +26,7 @@ import { State } from '../../parts/State.tsx'
 import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
-import { codeText } from '../../texts/code-text.ts'
+import { codeText, saidText } from '../../texts/code-text.ts'
 import { Checklist } from './Checklist.tsx'
 import styles from './hoster.module.css'
 import { hosterStates, isJoining } from './hoster-state.ts'
@@ -93,7 +93,7 @@ function StatePanel({ hoster }: { hoster: OwnHoster }) {
         {last !== undefined && (
           <p className={styles.hint}>
             <When at={last.at} form="distance" />
-            {last.by === 'system' ? '' : t`, by the ${codeText(last.by)}`}: {last.reason}
+            {last.by === 'system' ? '' : t`, by the ${codeText(last.by)}`}: {saidText(last.reason, last.reason_codes)}
           </p>
         )}
       </div>

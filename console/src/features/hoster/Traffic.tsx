@@ -12,6 +12,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { useHosterId } from '../../shell/use-hoster.ts'
+import { codeText } from '../../texts/code-text.ts'
 import { DayChoice, useDays } from './DayChoice.tsx'
 import styles from './hoster.module.css'
 import { byModel, isFault, outcomeTexts, sumByDay } from './traffic-sums.ts'
@@ -127,7 +128,7 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
           ])}
           keyOf={({ model, side }) => `${model} ${side}`}
           columns={[
-            { title: t`Model`, place: 'name', cell: ({ model, side }) => `${model}, ${side}` },
+            { title: t`Model`, place: 'name', cell: ({ model, side }) => `${model}, ${codeText(side)}` },
             {
               title: t`You reported`,
               align: 'right',

@@ -246,8 +246,10 @@ function Quarantine({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) 
       <div className={styles.wide}>
         <p className={styles.notice}>
           <Trans>
-            {trust.quarantine_reason ?? t`A cheat was proven.`} It gets no requests, and its payouts are frozen. What it
-            earned stays its own.
+            {trust.quarantine_reason === null
+              ? t`A cheat was proven.`
+              : saidText(trust.quarantine_reason, trust.quarantine_reason_codes)}{' '}
+            It gets no requests, and its payouts are frozen. What it earned stays its own.
           </Trans>
         </p>
         {trust.appeals.length > 0 && <AppealTable appeals={trust.appeals} waits={t`waits`} />}

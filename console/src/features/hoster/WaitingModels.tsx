@@ -4,6 +4,7 @@ import type { HosterStatus } from '#api/hoster-console.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { problemText } from '../../texts/code-text.ts'
 
 type Waiting = HosterStatus['waiting'][number]
 
@@ -39,7 +40,8 @@ function WaitingState({ waiting: { state } }: { waiting: Waiting }) {
   return <State state={mark}>{word}</State>
 }
 
-function Reason({ waiting: { state, applies_at, passed, problem, again_at } }: { waiting: Waiting }) {
+function Reason({ waiting: { state, applies_at, passed, again_at, ...found } }: { waiting: Waiting }) {
+  const problem = problemText(found)
   if (state === 'scheduled') {
     return (
       <Trans>

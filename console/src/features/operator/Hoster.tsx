@@ -17,7 +17,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
-import { codeText } from '../../texts/code-text.ts'
+import { codeText, problemText, saidText } from '../../texts/code-text.ts'
 import { HosterMoney } from './HosterMoney.tsx'
 import { HosterStateDialog, stateActions } from './HosterStateDialog.tsx'
 import { HosterTrust } from './HosterTrust.tsx'
@@ -144,7 +144,7 @@ function Body({ hoster }: { hoster: HosterReview }) {
           columns={[
             { title: t`Time`, cell: ({ at }) => <When at={at} /> },
             { title: t`State`, place: 'name', cell: ({ to }) => codeText(to) },
-            { title: t`Reason`, cell: ({ reason }) => reason },
+            { title: t`Reason`, cell: ({ reason, reason_codes }) => saidText(reason, reason_codes) },
             { title: t`By`, isLabelled: true, cell: ({ by }) => (by === 'system' ? t`the gateway` : codeText(by)) },
           ]}
         />
@@ -168,13 +168,13 @@ function Body({ hoster }: { hoster: HosterReview }) {
 function Verification({ verification }: { verification: HosterReview['verification'] }) {
   const { challenge, manifest, prices, probes, checked_at: checkedAt } = verification
   const rows = [
-    { check: t`Proof of the server`, isPassed: challenge.passed, problem: challenge.problem },
-    { check: t`Models`, isPassed: manifest.passed, problem: manifest.problem },
-    { check: t`Prices within your bounds`, isPassed: prices.passed, problem: prices.problem },
-    ...probes.map(({ model, passed, problem }) => ({
+    { check: t`Proof of the server`, isPassed: challenge.passed, problem: problemText(challenge) },
+    { check: t`Models`, isPassed: manifest.passed, problem: problemText(manifest) },
+    { check: t`Prices within your bounds`, isPassed: prices.passed, problem: problemText(prices) },
+    ...probes.map(({ model, passed, ...found }) => ({
       check: t`Answers of ${model}`,
       isPassed: passed >= 3,
-      problem: problem ?? t`${passed} of 3`,
+      problem: problemText(found) ?? t`${passed} of 3`,
     })),
   ]
   return (

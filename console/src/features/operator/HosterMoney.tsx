@@ -15,6 +15,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { PayoutChanges } from '../../parts/PayoutChanges.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
+import { saidText } from '../../texts/code-text.ts'
 import { ClawBackDialog } from './ClawBackDialog.tsx'
 import styles from './operator.module.css'
 import { ReasonDialog } from './ReasonDialog.tsx'
@@ -67,7 +68,7 @@ export function HosterMoney({ hosterId, name }: { hosterId: string; name: string
                     <State state="ok">{t`in the next batch`}</State>
                   ) : (
                     <>
-                      <State state="danger">{t`frozen`}</State> {data.frozen_reason}
+                      <State state="danger">{t`frozen`}</State> {saidText(data.frozen_reason, data.frozen_reason_codes)}
                     </>
                   ),
               }}

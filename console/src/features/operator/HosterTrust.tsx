@@ -13,7 +13,7 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
-import { codeText } from '../../texts/code-text.ts'
+import { codeText, saidText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { ReasonDialog } from './ReasonDialog.tsx'
 import { TrustDialog } from './TrustDialog.tsx'
@@ -61,7 +61,11 @@ export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'nam
                 ),
                 [t`Standing`]: t`${codeText(data.standing)}, at most ${data.cap.toFixed(2)}`,
                 [t`Contract`]: hasContract ? t`yes` : t`none`,
-                [t`Quarantine`]: data.is_quarantined ? (data.quarantine_reason ?? t`yes`) : null,
+                [t`Quarantine`]: data.is_quarantined
+                  ? data.quarantine_reason === null
+                    ? t`yes`
+                    : saidText(data.quarantine_reason, data.quarantine_reason_codes)
+                  : null,
                 [t`Requests`]: countText(data.requests),
                 [t`Audits`]: countText(data.audits),
                 [t`May recognise audits of`]: data.recognisable_models.join(', ') || null,

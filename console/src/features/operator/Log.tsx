@@ -74,7 +74,7 @@ export function Log() {
                     title: t`About`,
                     cell: ({ subject, customer }) =>
                       customer === null ? (
-                        subject
+                        <code>{subject}</code>
                       ) : (
                         <Link to="/operator/customers/$customerId" params={{ customerId: customer.id }}>
                           {customer.email ?? customer.id}

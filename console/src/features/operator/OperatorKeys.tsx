@@ -14,6 +14,7 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { SecretDialog } from '../../parts/SecretDialog.tsx'
 import { When } from '../../parts/When.tsx'
+import { codeText } from '../../texts/code-text.ts'
 import { useMayOperate } from './use-may-operate.ts'
 
 const scopes = [
@@ -58,7 +59,7 @@ export function OperatorKeys() {
                   ),
                 },
                 { title: t`Person`, isLabelled: true, cell: ({ person }) => person.email },
-                { title: t`Scopes`, isLabelled: true, cell: ({ scopes }) => scopes.join(', ') },
+                { title: t`Scopes`, isLabelled: true, cell: ({ scopes }) => scopes.map(codeText).join(', ') },
                 {
                   title: t`Expires`,
                   isLabelled: true,

@@ -85,7 +85,7 @@ export function OperatorSettings() {
                       align: 'right',
                       place: 'figure',
                       isLabelled: true,
-                      cell: ({ value }) => value ?? '–',
+                      cell: ({ value }) => (value === null ? '–' : <code>{value}</code>),
                     },
                     {
                       title: '',

@@ -79,7 +79,7 @@ export function Payments() {
                   { title: t`Time`, cell: ({ created_at }) => <When at={created_at} /> },
                   { title: t`Customer`, place: 'name', cell: payment => <Payer payment={payment} /> },
                   { title: t`Reference`, cell: ({ reference }) => <code>{reference}</code> },
-                  { title: t`How`, cell: ({ driver }) => driver },
+                  { title: t`How`, cell: ({ driver }) => codeText(driver) },
                   { title: t`State`, cell: payment => <PaymentState payment={payment} /> },
                   {
                     title: 'USD',

@@ -21,7 +21,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { batchMarks } from '../../parts/payout-marks.ts'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
-import { codeText } from '../../texts/code-text.ts'
+import { codeText, saidText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { PromotionReviews } from './PromotionReviews.tsx'
 import { useMayOperate } from './use-may-operate.ts'
@@ -189,12 +189,12 @@ function Funds() {
                 {
                   title: t`Hoster`,
                   place: 'name',
-                  cell: ({ hoster_id, hoster, frozen_reason }) => (
+                  cell: ({ hoster_id, hoster, frozen_reason, frozen_reason_codes: codes }) => (
                     <>
                       <Link to="/operator/hosters/$hosterId" params={{ hosterId: hoster_id }}>
                         {hoster}
                       </Link>
-                      {frozen_reason !== null && t` frozen: ${frozen_reason}`}
+                      {frozen_reason !== null && t` frozen: ${saidText(frozen_reason, codes)}`}
                     </>
                   ),
                   sortBy: ({ hoster }) => hoster,
