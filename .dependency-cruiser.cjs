@@ -28,7 +28,7 @@ const wings = {
 const rooms = {
   // cli
   cli: 'backup start config operator marketplace trust supply agent payouts payments accounts ledger usage alerts people auth live api credentials egress secrets db domain runtime',
-  backup: 'ledger db domain runtime',
+  backup: 'ledger secrets db domain runtime',
   // start
   start:
     'config jobs http operator chat admit route dispatch relay settle limits marketplace trust supply payouts payments accounts ledger usage alerts people auth live api dialects upstreams demo-model tokens redaction egress secrets db domain runtime',

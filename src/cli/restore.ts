@@ -4,28 +4,38 @@ import { ownCommand } from '../base/runtime/own-command.ts'
 import { quoteForShell } from '../base/runtime/quote-for-shell.ts'
 import type { Config } from '../start/config/config.ts'
 import { findRunningServer } from '../start/running-server.ts'
+import { fileSource } from './backup/archive.ts'
+import { openStore } from './backup/open-store.ts'
 import { checkBackup, restoreBackup } from './backup/restore-backup.ts'
+import { storedBackup } from './backup/stored-backup.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure } from './failure.ts'
 import { timeText } from './output.ts'
+import { requirePlan } from './with-backups.ts'
 
 export function restoreCommand(): Command {
   return createCommand('restore', 'Restore a backup into an empty data directory', [
     'restore switchyard-2026-11-23T031500Z.tar.zst',
     'restore monday.tar.zst --data /var/lib/switchyard',
     'restore monday.tar.zst --check',
+    'restore latest --stored',
   ])
     .argument('<file>', 'backup that switchyard backup wrote')
+    .option('--stored', 'take the backup of this name, or latest, from backup.to of the configuration')
     .option('--data <directory>', 'data directory, new or empty; default: SWITCHYARD_DATA, else ./data')
     .option('--check', 'only read the backup and compare its checksums; write nothing')
     .action(async (file: string, options) => {
       const { config, output } = createSession(options)
-      const path = resolve(file)
+      const source =
+        options.stored === true
+          ? await storedBackup(openStore(requirePlan(config).place), file)
+          : fileSource(resolve(file))
+      const path = source.name
       const isCheck = options.check === true
       const dataDir = options.data === undefined ? config.dataDir : resolve(options.data)
       if (!isCheck) requireRestorable(config, dataDir)
       const log = { info: output.note, warn: output.note }
-      const restored = isCheck ? await checkBackup(path) : await restoreBackup(path, dataDir, log)
+      const restored = isCheck ? await checkBackup(source) : await restoreBackup(source, dataDir, log)
       const { description, files, hasMasterKey, hasConfiguration } = restored
       const startedAt = timeText(new Date(description.started_at))
       output.result(

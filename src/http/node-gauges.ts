@@ -23,6 +23,14 @@ export interface Gauges {
   readonly endpoints: () => Iterable<{ readonly endpointId: string; readonly kind: ProviderKind }>
   /** The last audit of the ledger by any node; undefined before the first. */
   readonly lastAudit: () => Promise<{ readonly atEpochMs: number; readonly violations: number } | undefined>
+  /** The backups of the installation, as far as they are known. */
+  readonly backups: () => Promise<
+    | {
+        readonly lastMs: number | null
+        readonly test: { readonly atMs: number; readonly problem: string | null } | null
+      }
+    | undefined
+  >
   /** The job of any node that has been due for the longest time; undefined without any. */
   readonly lateJob: () => Promise<{ readonly lateS: number } | undefined>
 }
@@ -138,6 +146,31 @@ export function registerGauges(registry: Registry, gauges: Gauges): void {
     ...sharedGauge,
     async collect() {
       this.set(((await gauges.lastAudit())?.atEpochMs ?? 0) / 1000)
+    },
+  })
+  new Gauge({
+    name: 'switchyard_backup_last_success_timestamp_seconds',
+    help: 'When the last complete backup began; 0 if none is known.',
+    ...sharedGauge,
+    async collect() {
+      this.set(((await gauges.backups())?.lastMs ?? 0) / 1000)
+    },
+  })
+  new Gauge({
+    name: 'switchyard_restore_test_timestamp_seconds',
+    help: 'When a backup was last restored as a test, with any result; 0 before the first.',
+    ...sharedGauge,
+    async collect() {
+      this.set(((await gauges.backups())?.test?.atMs ?? 0) / 1000)
+    },
+  })
+  new Gauge({
+    name: 'switchyard_restore_test_failed',
+    help: '1 if the last restore test failed, else 0.',
+    ...sharedGauge,
+    async collect() {
+      const problem = (await gauges.backups())?.test?.problem ?? null
+      this.set(problem === null ? 0 : 1)
     },
   })
 }

@@ -50,6 +50,8 @@ export interface TaskDeps {
   readonly refreshModels: () => Promise<void>
   /** Seals stored secrets again after a rotation of the master key. */
   readonly resealSecrets: (signal: AbortSignal) => Promise<void>
+  /** Makes the backup, or the restore test, that is due. */
+  readonly backUp: (signal: AbortSignal) => Promise<void>
   /** Null: audits are switched off. */
   readonly audits: (Pick<BackgroundAudits, 'start'> & { readonly schedule: () => AuditSchedule }) | null
   /** How long after its start a request counts for trust. */
@@ -98,9 +100,10 @@ export const timetable: CronItem[] = [
     match: '* * * * *',
     options: { queueName: 'reseal', jobKey: 'reseal_secrets', maxAttempts: 1 },
   },
+  { task: 'back_up', match: '* * * * *', options: { queueName: 'backup', jobKey: 'back_up', maxAttempts: 1 } },
 ]
 
-/** Returns the tasks by name. `stopping` cancels a running audit. */
+/** Returns the tasks by name. `stopping` cancels a running audit or backup. */
 export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
   const {
     pool,
@@ -118,6 +121,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     marketplace,
     refreshModels,
     resealSecrets,
+    backUp,
     audits,
     evidenceDelayMs,
     keepAddressesMs,
@@ -165,6 +169,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     end_group_roles: () => endGroupRoles(deskPool),
     refresh_models: () => refreshModels(),
     reseal_secrets: () => resealSecrets(stopping),
+    back_up: () => backUp(stopping),
     apply_hoster_prices: () => marketplace.applyPrices(),
     [PROBE_MODELS]: payload => marketplace.probe((payload as { hoster_id: string }).hoster_id),
     [VERIFY_HOSTER]: payload => marketplace.verify((payload as { hoster_id: string }).hoster_id),

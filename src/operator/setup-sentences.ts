@@ -25,7 +25,7 @@ export const setupSentences = {
   'setup.backups.other': 'Backups are made by other means (alarms.backup_days is 0).',
   'setup.backups.none': 'No backup was made yet.',
   'setup.backups.last': 'The last backup began at {at}.',
-  'setup.backups.todo': 'Run "{command}" every day, from cron or a systemd timer: docs/operating.md.',
+  'setup.backups.todo': 'Set backup.to, or run "{command}" every day: docs/operating.md.',
   'setup.tls.ready': 'People use {url}.',
   'setup.tls.local': 'People use {url}, which only this machine reaches.',
   'setup.tls.none': 'People use {url}: others can read passwords and keys on their way.',

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../base/db/pool.ts'
-import { DAY_MS, HOUR_MS } from '../base/domain/durations.ts'
+import { HOUR_MS } from '../base/domain/durations.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { joined, type Said, sentencesOf } from '../base/domain/said.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
@@ -8,7 +8,7 @@ import type { Clock } from '../base/runtime/scheduler.ts'
 import type { PeopleMail } from '../identity/people/people-mail.ts'
 import type { PaymentDriver } from '../money/payments/payment-driver.ts'
 import type { SetupReport, SetupTest } from '../wire/api/operator/setup.ts'
-import { readLastBackup } from './last-backup.ts'
+import { readBackupState } from './backup-state.ts'
 import { setupSentences } from './setup-sentences.ts'
 
 const say = sentencesOf(setupSentences)
@@ -29,21 +29,21 @@ export interface OperatorSetupDeps {
   readonly mail: PeopleMail
   readonly drivers: readonly PaymentDriver[]
   readonly offers: () => readonly Offer[]
-  /** Without a backup in as many days there is an alarm; 0: backups are made by other means. */
-  readonly backupDays: number
+  /** Without a backup in as many hours there is an alarm; 0: backups are made by other means. */
+  readonly backupHours: number
   /** The address that people use, such as https://gateway.example. */
   readonly baseUrl: () => string
 }
 
 export function createOperatorSetup(deps: OperatorSetupDeps): OperatorSetup {
-  const { sql, clock, mail, drivers, offers, backupDays, baseUrl } = deps
+  const { sql, clock, mail, drivers, offers, backupHours, baseUrl } = deps
   return {
     read: async () => ({
       steps: [
         mailStep(mail.canSend),
         paymentStep(drivers),
         providerStep(offers()),
-        backupStep(await readLastBackup(sql), backupDays, clock.epochMs()),
+        backupStep((await readBackupState(sql)).lastMs, backupHours, clock.epochMs()),
         tlsStep(baseUrl()),
       ],
     }),
@@ -103,13 +103,13 @@ function providerStep(offers: readonly Offer[]): Step {
   return stepOf(step, count === 1 ? say('setup.provider.one') : say('setup.provider.ready', { count }), null)
 }
 
-function backupStep(lastMs: number | null, backupDays: number, nowMs: number): Step {
+function backupStep(lastMs: number | null, backupHours: number, nowMs: number): Step {
   const step = { step: 'backups', link: null, has_test: false } as const
-  if (backupDays === 0) return stepOf(step, say('setup.backups.other'), null)
+  if (backupHours === 0) return stepOf(step, say('setup.backups.other'), null)
   const todo = say('setup.backups.todo', { command: ownCommand('backup FILE') })
   if (lastMs === null) return stepOf(step, say('setup.backups.none'), todo)
   const last = say('setup.backups.last', { at: new Date(lastMs).toISOString() })
-  return stepOf(step, last, nowMs - lastMs <= backupDays * DAY_MS ? null : todo)
+  return stepOf(step, last, nowMs - lastMs <= backupHours * HOUR_MS ? null : todo)
 }
 
 function tlsStep(baseUrl: string): Step {

@@ -4,6 +4,7 @@ import type { Sql } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
 import { joined, type Said, sentencesOf } from '../base/domain/said.ts'
 import type { OperatorSystem } from '../wire/api/operator/system.ts'
+import { readBackupState } from './backup-state.ts'
 import { lateJobWarning, readLateJob } from './late-job.ts'
 import { listNodes } from './overview.ts'
 import { systemSentences } from './system-sentences.ts'
@@ -20,7 +21,7 @@ export async function readSystem(
 ): Promise<OperatorSystem> {
   const [nodes, checks, jobs] = await Promise.all([
     listNodes(sql, nowMs),
-    Promise.all([checkDurability(sql), checkRole(sql), checkClock(sql, nowMs), checkJobs(sql)]),
+    Promise.all([checkDurability(sql), checkRole(sql), checkClock(sql, nowMs), checkJobs(sql), checkBackups(sql)]),
     listJobs(sql),
   ])
   return { version, nodes, checks, jobs, settings }
@@ -56,6 +57,19 @@ async function checkClock(sql: Sql, nowMs: number): Promise<Check> {
 async function checkJobs(sql: Sql): Promise<Check> {
   const warning = lateJobWarning(await readLateJob(sql))
   return checkOf('jobs', warning === null ? 'ok' : 'warning', warning ?? say('system.jobs'))
+}
+
+async function checkBackups(sql: Sql): Promise<Check> {
+  const check = 'backups'
+  const { lastMs, failure, test } = await readBackupState(sql)
+  if (test !== null && test.problem !== null)
+    return checkOf(check, 'failed', say('system.backups.unrestorable', { name: test.name, reason: test.problem }))
+  if (failure !== null && failure.atMs > (lastMs ?? 0))
+    return checkOf(check, 'warning', say('system.backups.failed', { reason: failure.reason }))
+  if (lastMs === null) return checkOf(check, 'ok', say('system.backups.none'))
+  const last = say('system.backups.last', { at: new Date(lastMs).toISOString() })
+  const tested = test === null ? say('system.backups.untested') : say('system.backups.tested', { name: test.name })
+  return checkOf(check, 'ok', joined(last, tested))
 }
 
 async function listJobs(sql: Sql): Promise<OperatorSystem['jobs']> {

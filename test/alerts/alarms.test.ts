@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { transaction } from '../../src/base/db/pool.ts'
 import { measureDisks } from '../../src/market/supply/status/measure-disks.ts'
 import { noteAlarms } from '../../src/operator/alarms/note-alarms.ts'
-import { noteBackup, readLastBackup } from '../../src/operator/last-backup.ts'
+import { noteBackup, readBackupState } from '../../src/operator/backup-state.ts'
 import type { Alarm, Overview } from '../../src/wire/api/operator/overview.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { operatorToken, signedInOperator } from '../harness/browser-client.ts'
@@ -119,7 +119,7 @@ test('the overview has the disks of the nodes, and a backup ends its alarm', asy
   expect(await kinds()).toContain('backup_old')
   await noteBackup(database.pool, new Date(clock.epochMs()))
   expect(await kinds()).not.toContain('backup_old')
-  expect(await readLastBackup(database.pool)).toBeGreaterThan(0)
+  expect((await readBackupState(database.pool)).lastMs).toBeGreaterThan(0)
   const { rows } = await database.pool.query<{ disks: unknown[] }>('SELECT disks FROM node_report')
   expect(rows[0]!.disks).toMatchObject([{ what: 'data', freeBytes: expect.any(Number), sizeBytes: expect.any(Number) }])
 })

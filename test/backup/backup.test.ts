@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openDatabase } from '../../src/base/db/open-database.ts'
 import { createPool, type Pool } from '../../src/base/db/pool.ts'
-import { readLastBackup } from '../../src/operator/last-backup.ts'
+import { readBackupState } from '../../src/operator/backup-state.ts'
 import { type CliRun, runCli, sourceProgram } from '../cli/run-cli.ts'
 import { eventually, type GatewayProcess, startGatewayProcess } from '../nodes/gateway-process.ts'
 
@@ -91,7 +91,7 @@ test('a backup is written while requests are served', async () => {
     has_configuration: true,
   })
   expect(statSync(backup).mode & 0o777).toBe(0o600)
-  expect(await withPool(join(home, 'data'), readLastBackup)).toBe(Date.parse(result.started_at))
+  expect((await withPool(join(home, 'data'), readBackupState)).lastMs).toBe(Date.parse(result.started_at))
 })
 
 test('its restored copy has every charge from before, a clean audit, and serves', async () => {

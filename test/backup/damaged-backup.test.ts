@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { fileEntry, writeArchive } from '../../src/cli/backup/archive.ts'
+import { fileEntry, fileSource, writeArchive } from '../../src/cli/backup/archive.ts'
 import { checkBackup, restoreBackup } from '../../src/cli/backup/restore-backup.ts'
 import type { TarEntry } from '../../src/cli/backup/tar.ts'
 import { useResource } from '../harness/use-resource.ts'
@@ -15,6 +15,8 @@ const directory = useResource(
   ({ path }) => rm(path, { recursive: true }),
 )
 const log = { info() {}, warn() {} }
+const checkFile = (path: string) => checkBackup(fileSource(path))
+const restoreFile = (path: string, dataDir: string) => restoreBackup(fileSource(path), dataDir, log)
 const description = { format: 1, started_at: '2026-11-23T03:15:00.000Z', switchyard: '0.1.0', postgres: '18' }
 let written = 0
 
@@ -41,7 +43,7 @@ function fileOf(bytes: Buffer): string {
 }
 
 test('an undamaged backup passes the check', async () => {
-  expect(await checkBackup(await sample())).toEqual({
+  expect(await checkFile(await sample())).toEqual({
     description,
     files: 3,
     hasMasterKey: true,
@@ -55,14 +57,14 @@ test('a backup that was cut off in the list of its checksums is refused by name'
   const path = await archiveOf([described(), ...many])
   const bytes = readFileSync(path)
   const cut = fileOf(bytes.subarray(0, bytes.length - 20_000))
-  await expect(checkBackup(cut)).rejects.toThrow(/is not a complete backup, .* reading stopped at checksums.sha256: /)
+  await expect(checkFile(cut)).rejects.toThrow(/is not a complete backup, .* reading stopped at checksums.sha256: /)
 })
 
 test('a backup that was cut off anywhere is refused', async () => {
   const bytes = readFileSync(await sample())
   // The last bytes only say that the compressed data ends.
   for (let length = 0; length < bytes.length - 16; length++)
-    await expect(checkBackup(fileOf(bytes.subarray(0, length))), `${length} bytes`).rejects.toThrow(
+    await expect(checkFile(fileOf(bytes.subarray(0, length))), `${length} bytes`).rejects.toThrow(
       /is not a complete backup, or it is damaged: /,
     )
 })
@@ -77,14 +79,14 @@ test('a backup with a changed byte is refused, wherever it is', async () => {
     if (!isContent(offset) || inHeader) continue
     const bytes = Buffer.from(tar)
     bytes[offset]! ^= 1
-    await expect(checkBackup(fileOf(zstdCompressSync(bytes))), `byte ${offset}`).rejects.toThrow()
+    await expect(checkFile(fileOf(zstdCompressSync(bytes))), `byte ${offset}`).rejects.toThrow()
     changed++
   }
   expect(changed).toBeGreaterThan(300)
   // Compressed, a changed byte is found even before.
   const compressed = readFileSync(await sample())
   compressed[compressed.length >> 1]! ^= 1
-  await expect(checkBackup(fileOf(compressed))).rejects.toThrow('is not a complete backup, or it is damaged')
+  await expect(checkFile(fileOf(compressed))).rejects.toThrow('is not a complete backup, or it is damaged')
 })
 
 test('a damaged file is named, also where it was not compressible', async () => {
@@ -97,8 +99,8 @@ test('a damaged file is named, also where it was not compressible', async () => 
   ])
   const bytes = readFileSync(path)
   bytes[bytes.indexOf(noise.subarray(5_000, 5_020))]! ^= 1
-  await expect(checkBackup(fileOf(bytes))).rejects.toThrow('the checksum of postgres/base/1 in it is wrong')
-  await expect(checkBackup(fileOf(bytes.subarray(0, 200_000)))).rejects.toThrow(
+  await expect(checkFile(fileOf(bytes))).rejects.toThrow('the checksum of postgres/base/1 in it is wrong')
+  await expect(checkFile(fileOf(bytes.subarray(0, 200_000)))).rejects.toThrow(
     'reading stopped at postgres/base/1: unexpected end',
   )
 })
@@ -107,7 +109,7 @@ test('nothing is restored from a damaged backup', async () => {
   const tar = zstdDecompressSync(readFileSync(await sample()))
   tar[tar.indexOf('abab')]! ^= 1
   const dataDir = join(directory.path, 'damaged')
-  await expect(restoreBackup(fileOf(zstdCompressSync(tar)), dataDir, log)).rejects.toThrow(
+  await expect(restoreFile(fileOf(zstdCompressSync(tar)), dataDir)).rejects.toThrow(
     /: the checksum of master\.key in it is wrong\. Copy the backup again from where it was made, or use another one\.$/,
   )
   expect(readdirSync(dataDir)).toEqual(['postgres.start.lock'])
@@ -121,17 +123,17 @@ test.each([
   [{ format: 2, switchyard: '9.0.0' }, /was made by Switchyard 9\.0\.0 and has the format 2; this version reads/],
 ])('a backup of other programs is refused: %j', async (changes, message) => {
   const path = await archiveOf([described(changes), fileEntry('postgres/PG_VERSION', '19\n')])
-  await expect(restoreBackup(path, join(directory.path, 'other'), log)).rejects.toThrow(message)
+  await expect(restoreFile(path, join(directory.path, 'other'))).rejects.toThrow(message)
 })
 
 test('other archives, and names that lead out of the data directory, are refused', async () => {
   const photos = await archiveOf([fileEntry('photos/1.jpg', 'x')])
-  await expect(checkBackup(photos)).rejects.toThrow('is not a backup of Switchyard')
+  await expect(checkFile(photos)).rejects.toThrow('is not a backup of Switchyard')
   for (const name of ['../evil', 'postgres/../../evil', '/etc/evil', 'postgres//x']) {
     const path = await archiveOf([described(), fileEntry(name, 'x')])
-    await expect(checkBackup(path), name).rejects.toThrow('it has a file with the name')
+    await expect(checkFile(path), name).rejects.toThrow('it has a file with the name')
   }
-  await expect(checkBackup(fileOf(Buffer.from('not compressed')))).rejects.toThrow('is not a complete backup')
+  await expect(checkFile(fileOf(Buffer.from('not compressed')))).rejects.toThrow('is not a complete backup')
 })
 
 test('a restore continues where an interrupted one left its files, and in a new file system', async () => {
@@ -139,6 +141,6 @@ test('a restore continues where an interrupted one left its files, and in a new 
   await mkdir(join(dataDir, 'restore.new-killed', 'files'), { recursive: true })
   await mkdir(join(dataDir, 'lost+found'))
   // The sample has no database, so it gets as far as PostgreSQL.
-  await expect(restoreBackup(await sample(), dataDir, log)).rejects.toThrow(/postgres failed|PostgreSQL/)
+  await expect(restoreFile(await sample(), dataDir)).rejects.toThrow(/postgres failed|PostgreSQL/)
   expect(readdirSync(dataDir).sort()).toEqual(['lost+found', 'postgres.start.lock'])
 })

@@ -46,6 +46,9 @@ const exempt: Readonly<Record<string, string>> = {
   doctor: 'reads',
   completion: 'prints a script',
   backup: 'writes a file',
+  'backup run': 'writes a backup, as the schedule does',
+  'backup list': 'reads',
+  'backup verify': 'reads',
   export: 'writes a file',
   host: 'runs on the machine of a hoster',
   start: 'runs the gateway',
@@ -83,8 +86,9 @@ async function entriesAfter(id: number): Promise<Entry[]> {
 }
 
 function commandsOf(command: Command, path: readonly string[] = []): string[] {
-  if (command.commands.length === 0) return [path.join(' ')]
-  return command.commands.flatMap(each => commandsOf(each, [...path, each.name()]))
+  const inner = command.commands.flatMap(each => commandsOf(each, [...path, each.name()]))
+  // Only a group takes no argument besides its commands.
+  return inner.length > 0 && command.registeredArguments.length === 0 ? inner : [path.join(' '), ...inner]
 }
 
 const one = async <T extends object>(statement: string, values: readonly unknown[] = []) =>

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
 import { beforeAll, expect, test } from 'vitest'
-import { noteBackup } from '../../src/operator/last-backup.ts'
+import { noteBackup } from '../../src/operator/backup-state.ts'
 import { createOperatorSetup } from '../../src/operator/setup.ts'
 import type { SetupReport, SetupTest } from '../../src/wire/api/operator/setup.ts'
 import { type BrowserClient, signedInOperator } from '../harness/browser-client.ts'
@@ -95,7 +95,7 @@ test('an https address counts as TLS', async () => {
     mail: { canSend: false, send: async () => false, url: path => path },
     drivers: [],
     offers: () => [],
-    backupDays: 0,
+    backupHours: 0,
     baseUrl: () => 'https://gateway.example',
   })
   const { steps } = await setup.read()

@@ -107,7 +107,7 @@ async function problemOf(words: string[]): Promise<string | null> {
   const all = (command: Command): Command[] => [command, ...command.commands.flatMap(all)]
   for (const command of all(program)) {
     command.exitOverride().configureOutput({ writeErr: () => {}, outputError: () => {} })
-    if (command.commands.length === 0) command.action(() => {})
+    if (command.commands.length === 0 || command.registeredArguments.length > 0) command.action(() => {})
   }
   try {
     await program.parseAsync(words, { from: 'user' })
@@ -134,10 +134,11 @@ async function isNamedRight(words: string[]): Promise<boolean> {
 
 /** Returns the commands without subcommands, in the order of the help. */
 function commandsBelow(command: Command, path: string): { usage: string; command: Command }[] {
-  if (command.commands.length > 0) {
-    return command.commands.flatMap(inner => commandsBelow(inner, `${path} ${inner.name()}`))
-  }
-  return [{ usage: [path, ...command.registeredArguments.map(nameOf)].join(' '), command }]
+  const { commands, registeredArguments } = command
+  const inner = commands.flatMap(each => commandsBelow(each, `${path} ${each.name()}`))
+  // Only a group takes no argument besides its commands.
+  if (commands.length > 0 && registeredArguments.length === 0) return inner
+  return [{ usage: [path, ...registeredArguments.map(nameOf)].join(' '), command }, ...inner]
 }
 
 function nameOf(argument: Command['registeredArguments'][number]): string {

@@ -8,6 +8,7 @@ import type { Offer } from '../../src/base/domain/offer.ts'
 import { offerPrice } from '../../src/base/domain/price-list.ts'
 import { loadConfig } from '../../src/start/config/config.ts'
 import { configuredOffers } from '../../src/start/config/configured-offers.ts'
+import { backupPlan } from '../../src/start/config/read-backup.ts'
 import { cloudKeyNames, environmentSchema, fileSchema } from '../../src/start/config/schema.ts'
 import { typeDescription } from '../../src/start/config/values.ts'
 import { serviceAccountJson } from '../harness/service-account.ts'
@@ -94,6 +95,18 @@ test('the defaults in the example file are the real defaults', () => {
   const example = loadConfig({ env, cwd: root.pathname })
   const plain = loadConfig({ env: {}, cwd: '/' })
   const { partner, ...accountTiers } = example.accountTiers
+  const { backup } = fileSchema.parse({})
+  const exampleBackup = {
+    ...backup,
+    to: 's3://example-backups/switchyard/',
+    s3: {
+      ...backup.s3,
+      endpoint: 'https://s3.us-east-1.amazonaws.com',
+      access_key_id: 'none',
+      secret_access_key: 'none',
+    },
+    test_directory: '/var/tmp',
+  }
   expect(partner).toBeDefined()
   expect({ ...example, accountTiers }).toEqual({
     ...plain,
@@ -105,6 +118,7 @@ test('the defaults in the example file are the real defaults', () => {
     smtp: { ...plain.smtp, host: 'smtp.example.com', user: 'switchyard', password: 'none' },
     accounts: { ...plain.accounts, oidc: example.accounts.oidc },
     routing: { ...plain.routing, auto: { ...plain.routing.auto, quality: example.routing.auto.quality } },
+    backup: backupPlan(exampleBackup, '/'),
     security: example.security,
     accessLog: { ...plain.accessLog, file: 'access.log' },
     telemetry: { ...plain.telemetry, endpoint: 'http://127.0.0.1:4318', headers: { 'x-api-key': 'none' } },

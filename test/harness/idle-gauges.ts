@@ -12,5 +12,6 @@ export const idleGauges: Gauges = {
   agents: () => ({ connected: 0, idle: 0 }),
   endpoints: () => [],
   lastAudit: async () => undefined,
+  backups: async () => undefined,
   lateJob: async () => undefined,
 }

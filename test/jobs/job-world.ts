@@ -75,6 +75,7 @@ export function useJobWorld(): JobWorld {
         closePromotionDays: async () => {},
         audits: null,
         refreshModels: async () => {},
+        backUp: async () => {},
         resealSecrets: async () => {},
         keepAddressesMs: 365 * 86_400_000,
         marketplace: { verify: async () => {}, probe: async () => {}, applyPrices: async () => {} },

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { createReadStream, existsSync } from 'node:fs'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { pipeline } from 'node:stream'
+import { pipeline, type Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { pipeline as pipelineDone } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
@@ -12,9 +12,38 @@ import { readTar, type TarEntry, writeTar } from './tar.ts'
 /** The last entry of an archive: the SHA-256 of every other file, one line each, as sha256sum prints them. */
 const CHECKSUMS = 'checksums.sha256'
 
+/** Ends the name of a file until all of it is on the disk. */
+export const UNFINISHED = '.unfinished'
+
 /** The file is no archive of `writeArchive`, or it is incomplete or damaged. The message is for the operator. */
 export class DamagedArchive extends Error {
   override name = 'DamagedArchive'
+}
+
+/** The bytes of an archive cannot be read now, and may be complete. The message is for the operator. */
+export class UnreadableArchive extends Error {
+  override name = 'UnreadableArchive'
+}
+
+/** An archive that can be read. */
+export interface ArchiveSource {
+  /** Its path or address, for messages. */
+  readonly name: string
+  /** Throws UnreadableArchive, also later, by the stream. */
+  open(): Promise<Readable>
+}
+
+/** Returns the archive of this file. */
+export function fileSource(path: string): ArchiveSource {
+  return {
+    name: path,
+    async open() {
+      const file = await open(path).catch(error => {
+        throw new UnreadableArchive(`Cannot read ${path}: ${systemErrorText(error)}.`, { cause: error })
+      })
+      return createReadStream('', { fd: file })
+    },
+  }
 }
 
 /**
@@ -23,12 +52,11 @@ export class DamagedArchive extends Error {
  * Throws an Error for the operator if one of the two files exists or cannot be written, and the errors of `entries`.
  */
 export async function writeArchive(path: string, entries: AsyncIterable<TarEntry>): Promise<number> {
-  const unfinished = `${path}.unfinished`
+  const unfinished = path + UNFINISHED
   requireAbsent(path)
   const file = (await create(unfinished)).createWriteStream({ flush: true })
   try {
-    // zstd adds no checksum: it would not name the damaged file, as ours do.
-    await pipelineDone(writeTar(withChecksums(entries)), createZstdCompress(), file)
+    await pipelineDone(archiveBytes(entries), file)
     requireAbsent(path)
     await rename(unfinished, path)
     await syncDirectory(dirname(path))
@@ -39,17 +67,19 @@ export async function writeArchive(path: string, entries: AsyncIterable<TarEntry
   }
 }
 
+/** Returns a compressed tar archive of these entries and their checksums. The stream fails with the errors of `entries`. */
+export function archiveBytes(entries: AsyncIterable<TarEntry>): Readable {
+  // zstd adds no checksum: it would not name the damaged file, as ours do. The reader of the stream gets the errors.
+  return pipeline(writeTar(withChecksums(entries)), createZstdCompress(), () => {})
+}
+
 /**
- * Yields the entries of an archive of `writeArchive`, without the checksums. At the end it compares them: what was read
- * counts only when the iteration has ended without an error. Throws DamagedArchive, or an Error for the operator if the
- * file cannot be read.
+ * Yields the entries of an archive of `archiveBytes`, without the checksums. At the end it compares them: what was read
+ * counts only when the iteration has ended without an error. Throws DamagedArchive or UnreadableArchive.
  */
-export async function* readArchive(path: string): AsyncGenerator<TarEntry> {
-  const file = await open(path).catch(error => {
-    throw new Error(`Cannot read ${path}: ${systemErrorText(error)}.`, { cause: error })
-  })
+export async function* readArchive({ name: path, open }: ArchiveSource): AsyncGenerator<TarEntry> {
   // The generator reports errors when it reads; the callback only keeps them from being thrown twice.
-  const bytes = pipeline(createReadStream('', { fd: file }), createZstdDecompress(), () => {})
+  const bytes = pipeline(await open(), createZstdDecompress(), () => {})
   const sums = new Map<string, string>()
   let listed: string | undefined
   const entries = explained(path, readTar(bytes))
@@ -114,7 +144,7 @@ async function* explained<T>(path: string, source: AsyncIterable<T>, name?: stri
   try {
     yield* source
   } catch (error) {
-    if (error instanceof DamagedArchive) throw error
+    if (error instanceof DamagedArchive || error instanceof UnreadableArchive) throw error
     throw damaged(path, `${name === undefined ? '' : `reading stopped at ${name}: `}${(error as Error).message}`)
   }
 }

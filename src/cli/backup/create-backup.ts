@@ -6,7 +6,7 @@ import type { Connection } from '../../base/db/open-database.ts'
 import { POSTGRES_MAJOR } from '../../base/db/postgres-programs.ts'
 import { masterKeyPath } from '../../base/secrets/master-key.ts'
 import { listJournalFiles } from '../../money/ledger/journal/journal-files.ts'
-import { fileEntry, writeArchive } from './archive.ts'
+import { fileEntry } from './archive.ts'
 import { BACKUP_FORMAT, type BackupDescription, DESCRIPTION } from './description.ts'
 import { readTar, type TarEntry } from './tar.ts'
 
@@ -16,33 +16,38 @@ export interface BackupSource {
   readonly owner: Connection
   /** The configuration file; null when there is none. */
   readonly configFile: string | null
+  /** Whether the backup gets the master key and the configuration file. */
+  readonly includesSecrets: boolean
   readonly startedAt: Date
   /** Version of this Switchyard. */
   readonly version: string
 }
 
-export interface CreatedBackup {
-  readonly bytes: number
+export interface BackupContent {
   readonly hasMasterKey: boolean
+  readonly hasConfiguration: boolean
+  /**
+   * To be written as an archive. It has every charge that was safe when the first entry was requested. Throws an Error for
+   * the operator.
+   */
+  readonly entries: AsyncIterable<TarEntry>
 }
 
-/**
- * Writes a backup of a data directory to `path`, while gateways may serve from it. It has every charge that was safe
- * when this function was called. Throws an Error for the operator, and then leaves no file.
- */
-export async function createBackup(
-  path: string,
-  source: BackupSource,
-  onWarning: (message: string) => void,
-): Promise<CreatedBackup> {
-  const masterKey = readIfThere(masterKeyPath(source.dataDir))
-  const bytes = await writeArchive(path, entriesOf(source, masterKey, onWarning))
-  return { bytes, hasMasterKey: masterKey !== undefined }
+/** Returns the backup of a data directory from which gateways may serve. Throws an Error for the operator. */
+export function createBackup(source: BackupSource, onWarning: (message: string) => void): BackupContent {
+  const { dataDir, configFile, includesSecrets } = source
+  const masterKey = includesSecrets ? readIfThere(masterKeyPath(dataDir)) : undefined
+  const configuration = includesSecrets && configFile !== null ? readFileSync(configFile) : undefined
+  return {
+    hasMasterKey: masterKey !== undefined,
+    hasConfiguration: configuration !== undefined,
+    entries: entriesOf(source, { 'master.key': masterKey, 'switchyard.yaml': configuration }, onWarning),
+  }
 }
 
 async function* entriesOf(
-  { dataDir, owner, configFile, startedAt, version }: BackupSource,
-  masterKey: Buffer | undefined,
+  { dataDir, owner, startedAt, version }: BackupSource,
+  secrets: Readonly<Record<string, Buffer | undefined>>,
   onWarning: (message: string) => void,
 ): AsyncGenerator<TarEntry> {
   const description: BackupDescription = {
@@ -52,8 +57,7 @@ async function* entriesOf(
     postgres: POSTGRES_MAJOR,
   }
   yield fileEntry(DESCRIPTION, `${JSON.stringify(description, null, 2)}\n`)
-  if (masterKey !== undefined) yield fileEntry('master.key', masterKey)
-  if (configFile !== null) yield fileEntry('switchyard.yaml', readFileSync(configFile))
+  for (const [name, content] of Object.entries(secrets)) if (content !== undefined) yield fileEntry(name, content)
   // Before the database: a charge that leaves the journal after this is committed, so the later copy of the database
   // has it. In the reverse order, a charge that moves between the two copies would be in neither.
   for (const { path } of listJournalFiles(join(dataDir, 'journal'))) {

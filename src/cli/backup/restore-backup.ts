@@ -7,7 +7,7 @@ import { makeClusterParent } from '../../base/db/make-directory.ts'
 import { restoreCluster } from '../../base/db/restore-cluster.ts'
 import { type DatabaseLog, lockStart } from '../../base/db/start-lock.ts'
 import { systemErrorText } from '../../base/runtime/error-message.ts'
-import { readArchive, syncDirectory } from './archive.ts'
+import { type ArchiveSource, readArchive, syncDirectory } from './archive.ts'
 import { type BackupDescription, DESCRIPTION, parseDescription } from './description.ts'
 import type { TarEntry } from './tar.ts'
 
@@ -22,8 +22,8 @@ export interface RestoredBackup {
  * Reads a whole backup and compares its checksums, without writing anything. Throws an Error for the operator if it
  * cannot be restored by this program.
  */
-export async function checkBackup(path: string): Promise<RestoredBackup> {
-  return readBackup(path, async () => {})
+export async function checkBackup(source: ArchiveSource): Promise<RestoredBackup> {
+  return readBackup(source, async () => {})
 }
 
 /**
@@ -31,7 +31,7 @@ export async function checkBackup(path: string): Promise<RestoredBackup> {
  * checksums are right and PostgreSQL has recovered the database. Throws an Error for the operator, and then leaves the
  * data directory empty.
  */
-export async function restoreBackup(path: string, dataDir: string, log: DatabaseLog): Promise<RestoredBackup> {
+export async function restoreBackup(source: ArchiveSource, dataDir: string, log: DatabaseLog): Promise<RestoredBackup> {
   makeClusterParent(dataDir)
   // The lock would create a file in a directory that is not ours.
   requireEmpty(dataDir)
@@ -44,7 +44,7 @@ export async function restoreBackup(path: string, dataDir: string, log: Database
     // PostgreSQL, which may run as another user, works in it.
     chmodSync(draft, 0o711)
     giveToSameOwner(draft)
-    const restored = await extract(path, draft)
+    const restored = await extract(source, draft)
     await restoreCluster(draft, join(draft, 'files', 'postgres'))
     await moveInto(dataDir, draft)
     return restored
@@ -74,8 +74,8 @@ function removeDrafts(dataDir: string): void {
 }
 
 /** Unpacks a backup into `<draft>/files`. */
-async function extract(path: string, draft: string): Promise<RestoredBackup> {
-  return readBackup(path, async entry => {
+async function extract(source: ArchiveSource, draft: string): Promise<RestoredBackup> {
+  return readBackup(source, async entry => {
     const target = join(draft, 'files', entry.name)
     try {
       if (entry.type === 'directory') return void mkdirSync(target, { recursive: true, mode: 0o700 })
@@ -90,10 +90,11 @@ async function extract(path: string, draft: string): Promise<RestoredBackup> {
   })
 }
 
-async function readBackup(path: string, store: (entry: TarEntry) => Promise<void>): Promise<RestoredBackup> {
+async function readBackup(source: ArchiveSource, store: (entry: TarEntry) => Promise<void>): Promise<RestoredBackup> {
+  const { name: path } = source
   let description: BackupDescription | undefined
   const names = new Set<string>()
-  for await (const entry of readArchive(path)) {
+  for await (const entry of readArchive(source)) {
     requirePlainName(path, entry.name)
     names.add(entry.name)
     if (description === undefined) {

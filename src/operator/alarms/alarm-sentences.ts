@@ -32,9 +32,14 @@ export const alarmSentences = {
   'alarm.disk_low.todo':
     'Free space or enlarge the disk. Remove no file of the journal: its files are charges. A full disk serves no paid request.',
   'alarm.backup_none': 'There is no backup.',
-  'alarm.backup_old': 'The last backup is older than {days} days.',
+  'alarm.backup_old': 'The last backup is older than {hours} hours.',
   'alarm.backup_old.todo':
-    'Run every night: {command} DIRECTORY. If you back up by other means, set alarms.backup_days to 0.',
+    'Set backup.to, or run every night: {command} DIRECTORY. If you back up by other means, set alarms.backup_days to 0.',
+  'alarm.backup_failed': 'The last scheduled backup failed, or its restore test could not run.',
+  'alarm.backup_failed.todo': '{reason} It is tried again. To try now, run: {command}',
+  'alarm.restore_test_failed': 'The backup {name} could not be restored in a test.',
+  'alarm.restore_test_failed.todo':
+    '{reason} Until a test passes, no backup is removed. To make another one now, run: {command}',
   'alarm.webhook_missing':
     '{name} has no webhook. Payments, refunds and chargebacks are noticed only minutes later, when the gateway asks.',
   'alarm.webhook_missing.todo': 'Add the webhook at {name}, and set payments.{name}.webhook_secret.',

@@ -41,13 +41,16 @@ const calm: AlarmFacts = {
   suspendedHosters: [],
   disks: [],
   createdMs: NOW_MS - DAY_MS,
-  backupMs: null,
+  backups: { lastMs: null, stored: null, failure: null, test: null },
   silentProviders: [],
   rotation: null,
-  rules: { promotionDayNanos: 1n, backupDays: 7, isEmbedded: true, providers: [] },
+  rules: { promotionDayNanos: 1n, backupHours: 168, isEmbedded: true, providers: [] },
   nowMs: NOW_MS,
 }
 const rules = (more: Partial<AlarmFacts['rules']>): Partial<AlarmFacts> => ({ rules: { ...calm.rules, ...more } })
+const backups = (more: Partial<AlarmFacts['backups']>): Partial<AlarmFacts> => ({
+  backups: { ...calm.backups, ...more },
+})
 const disk = (free: number, size: number) => ({
   host: 'a',
   what: 'data' as const,
@@ -96,9 +99,24 @@ test.each<[string, Partial<AlarmFacts>, string[]]>([
   ['a disk with next to nothing', { disks: [disk(0.5, 20)] }, ['danger disk_low a data']],
   ['a new installation without a backup', {}, []],
   ['an old one without a backup', { createdMs: NOW_MS - 8 * DAY_MS }, ['warn backup_old']],
-  ['a backup of this week', { createdMs: 0, backupMs: NOW_MS - 6 * DAY_MS }, []],
-  ['a backup of last week', { createdMs: 0, backupMs: NOW_MS - 8 * DAY_MS }, ['warn backup_old']],
-  ['backups by other means', { createdMs: 0, ...rules({ backupDays: 0 }) }, []],
+  ['a backup of this week', { createdMs: 0, ...backups({ lastMs: NOW_MS - 6 * DAY_MS }) }, []],
+  ['a backup of last week', { createdMs: 0, ...backups({ lastMs: NOW_MS - 8 * DAY_MS }) }, ['warn backup_old']],
+  [
+    'a scheduled backup failed',
+    backups({ lastMs: NOW_MS - DAY_MS, failure: { atMs: NOW_MS - 1, reason: 'The disk is full.' } }),
+    ['warn backup_failed'],
+  ],
+  [
+    'the next one worked',
+    backups({ lastMs: NOW_MS - 1, failure: { atMs: NOW_MS - DAY_MS, reason: 'The disk is full.' } }),
+    [],
+  ],
+  [
+    'a backup could not be restored',
+    backups({ lastMs: NOW_MS, test: { name: 'b', atMs: NOW_MS, elapsedMs: 1, problem: 'It is damaged.' } }),
+    ['danger restore_test_failed'],
+  ],
+  ['backups by other means', { createdMs: 0, ...rules({ backupHours: 0 }) }, []],
   ['a PostgreSQL of its own', { createdMs: 0, ...rules({ isEmbedded: false }) }, []],
   ['a price above cost', { offers: [offer([2n, 2n], [1n, 2n])] }, []],
   ['a price without a known cost', { offers: [offer([2n, 2n])] }, []],

@@ -1,4 +1,4 @@
-import { DAY_MS, HOUR_MS } from '../../base/domain/durations.ts'
+import { HOUR_MS } from '../../base/domain/durations.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 import type { Offer } from '../../base/domain/offer.ts'
 import { joined, type Said, sentencesOf } from '../../base/domain/said.ts'
@@ -16,8 +16,8 @@ const say = sentencesOf(alarmSentences)
 export interface AlarmRules {
   /** The budget of a day for what promotion credit pays to hosters. */
   readonly promotionDayNanos: Nanos
-  /** Without a backup in as many days there is an alarm; 0: never. */
-  readonly backupDays: number
+  /** Without a backup in as many hours there is an alarm; 0: never. */
+  readonly backupHours: number
   /** `switchyard backup` is what backs the database up. */
   readonly isEmbedded: boolean
   /** The payment providers that are set up. */
@@ -278,21 +278,39 @@ function diskAlarms({ disks }: AlarmFacts): Found[] {
 
 const gigabytes = (bytes: number) => (bytes / GB).toFixed(1)
 
-function backupAlarms({ backupMs, createdMs, rules: { backupDays, isEmbedded }, nowMs }: AlarmFacts): Found[] {
+function backupAlarms({ backups, createdMs, rules: { backupHours, isEmbedded }, nowMs }: AlarmFacts): Found[] {
+  const { lastMs, failure, test } = backups
   // Of a database of its own, the gateway knows no backups.
-  if (backupDays === 0 || (!isEmbedded && backupMs === null)) return []
-  const sinceMs = backupMs ?? createdMs
-  if (nowMs - sinceMs <= backupDays * DAY_MS) return []
-  return [
-    {
+  if (backupHours === 0 || (!isEmbedded && lastMs === null)) return []
+  const found: Found[] = []
+  const add = (alarm: Pick<Found, 'kind' | 'severity' | 'message' | 'todo' | 'sinceMs'>) =>
+    found.push({ ...alarm, link: '/operator/system' })
+  const sinceMs = lastMs ?? createdMs
+  if (nowMs - sinceMs > backupHours * HOUR_MS)
+    add({
       kind: 'backup_old',
       severity: 'warn',
-      message: backupMs === null ? say('alarm.backup_none') : say('alarm.backup_old', { days: backupDays }),
+      message: lastMs === null ? say('alarm.backup_none') : say('alarm.backup_old', { hours: backupHours }),
       todo: say('alarm.backup_old.todo', { command: ownCommand('backup') }),
-      link: '/operator/system',
       sinceMs,
-    },
-  ]
+    })
+  if (failure !== null && failure.atMs > (lastMs ?? 0))
+    add({
+      kind: 'backup_failed',
+      severity: 'warn',
+      message: say('alarm.backup_failed'),
+      todo: say('alarm.backup_failed.todo', { reason: failure.reason, command: ownCommand('backup run') }),
+      sinceMs: failure.atMs,
+    })
+  if (test !== null && test.problem !== null)
+    add({
+      kind: 'restore_test_failed',
+      severity: 'danger',
+      message: say('alarm.restore_test_failed', { name: test.name }),
+      todo: say('alarm.restore_test_failed.todo', { reason: test.problem, command: ownCommand('backup run') }),
+      sinceMs: test.atMs,
+    })
+  return found
 }
 
 function webhookAlarms({ rules: { providers }, silentProviders }: AlarmFacts): Found[] {

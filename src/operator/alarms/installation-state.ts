@@ -3,7 +3,7 @@ import { queryRow } from '../../base/db/query-row.ts'
 import { DAY_MS } from '../../base/domain/durations.ts'
 import { paymentProviderNames } from '../../base/domain/money-drivers.ts'
 import { REPORT_AGE_MS_MAX, type ReportedDisk } from '../../market/supply/status/write-report.ts'
-import { readLastBackup } from '../last-backup.ts'
+import { type BackupState, readBackupState } from '../backup-state.ts'
 
 /** What alarms follow from, besides what the overview shows. */
 export interface InstallationState {
@@ -12,8 +12,7 @@ export interface InstallationState {
   readonly disks: readonly ReportedDisk[]
   /** When the database was created. */
   readonly createdMs: number
-  /** Null: none is known. */
-  readonly backupMs: number | null
+  readonly backups: BackupState
   /** Payment providers that paid something in the last week, and sent no event. */
   readonly silentProviders: readonly string[]
   /** A rotation of the master key that has not ended. */
@@ -21,11 +20,11 @@ export interface InstallationState {
 }
 
 export async function readInstallationState(sql: Sql, nowMs: number): Promise<InstallationState> {
-  const [hosters, disks, created, backupMs, silent, rotations] = await Promise.all([
+  const [hosters, disks, created, backups, silent, rotations] = await Promise.all([
     sql.query<{ id: string; name: string; at: Date | null }>(SUSPENDED),
     sql.query<ReportedDisk>(DISKS, [new Date(nowMs - REPORT_AGE_MS_MAX)]),
     queryRow<{ at: Date }>(sql, 'SELECT min(applied_at) AS at FROM migration'),
-    readLastBackup(sql),
+    readBackupState(sql),
     sql.query<{ driver: string }>(SILENT, [paymentProviderNames, new Date(nowMs - 7 * DAY_MS)]),
     sql.query<{ step: 'hand_out' | 'seal_again'; since: Date }>(ROTATION),
   ])
@@ -33,7 +32,7 @@ export async function readInstallationState(sql: Sql, nowMs: number): Promise<In
     suspendedHosters: hosters.rows.map(({ id, name, at }) => ({ id, name, sinceMs: at?.getTime() ?? null })),
     disks: disks.rows,
     createdMs: created.at.getTime(),
-    backupMs,
+    backups,
     silentProviders: silent.rows.map(({ driver }) => driver),
     rotation: rotations.rows.map(({ step, since }) => ({ step, sinceMs: since.getTime() }))[0] ?? null,
   }

@@ -5,6 +5,7 @@ import { loadPriceLibrary } from '../../market/supply/providers/price-library.ts
 import { createModelRefresh } from '../../operator/model-refresh.ts'
 import { readEndpoint } from '../config/read-endpoint.ts'
 import type { Alerts } from './alerts.ts'
+import { createBackupJob } from './backup-job.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Marketplace } from './marketplace.ts'
@@ -56,6 +57,7 @@ export async function startBackgroundWork(
     refreshModels: createModelRefresh({ pool: desk, masterKeys, readEndpoint, library: loadPriceLibrary, clock, log })
       .refreshAll,
     resealSecrets: createRotationJob(context, database),
+    backUp: createBackupJob(context, database),
     audits,
     evidenceDelayMs: config.trust.evidenceDelayMinutes * MINUTE_MS,
     keepAddressesMs: config.audit.keepAddressesDays * DAY_MS,

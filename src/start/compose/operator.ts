@@ -111,8 +111,8 @@ export function createOperator(
       get promotionDayNanos() {
         return config.payouts.promotion.dayNanos
       },
-      get backupDays() {
-        return config.alarms.backupDays
+      get backupHours() {
+        return backupHoursOf(config)
       },
       isEmbedded: config.databaseUrl === null,
       providers: drivers.flatMap(({ name, provider }) =>
@@ -191,7 +191,7 @@ export function createOperator(
       mail,
       drivers,
       offers: () => catalog.current().offers,
-      backupDays: config.alarms.backupDays,
+      backupHours: backupHoursOf(config),
       baseUrl: () => baseUrlOf(config),
     }),
     urlFor: pageUrl(config.server.publicBaseUrl),
@@ -205,6 +205,11 @@ export function createOperator(
     keys,
     endpoints: operatorEndpoints(deps),
   }
+}
+
+/** How old the last backup may be before there is an alarm, hours; 0: any age. */
+function backupHoursOf({ alarms, backup }: ComposeContext['config']): number {
+  return backup?.alarmAfterHours ?? alarms.backupDays * 24
 }
 
 /** For a gateway inside another program. */

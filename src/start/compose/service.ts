@@ -12,6 +12,7 @@ import { createMetrics, type Metrics } from '../../http/metrics.ts'
 import { startTelemetry } from '../../http/telemetry/start-telemetry.ts'
 import type { Telemetry } from '../../http/telemetry/telemetry.ts'
 import { readLastAudit } from '../../money/ledger/audit/last-audit.ts'
+import { readBackupState } from '../../operator/backup-state.ts'
 import { readLateJob } from '../../operator/late-job.ts'
 import { allowedHostsOf } from '../allowed-hosts-of.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -54,6 +55,7 @@ export async function createService(
     damagedSegments,
     waitingForCredit: () => ledger.pending.waitingForCredit,
     lastAudit: createLastKnown({ read: () => readLastAudit(general), scheduler }),
+    backups: createLastKnown({ read: () => readBackupState(general), scheduler }),
     lateJob: createLastKnown({ read: () => readLateJob(general), scheduler }),
   })
   health.onChange(({ event, offerId }) => {

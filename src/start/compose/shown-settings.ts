@@ -1,3 +1,4 @@
+import { placeName } from '../../base/domain/backup-plan.ts'
 import { usdText } from '../../base/domain/money.ts'
 import { paymentProviderNames, payoutProviderNames } from '../../base/domain/money-drivers.ts'
 import type { OperatorSystem } from '../../wire/api/operator/system.ts'
@@ -15,7 +16,7 @@ export function shownSettings(config: Config): OperatorSystem['settings'] {
 }
 
 function valuesOf(config: Config) {
-  const { server, smtp, signup } = config
+  const { backup, server, smtp, signup } = config
   return {
     configuration: config.configFile ?? 'none; the defaults apply',
     data: config.dataDir,
@@ -73,6 +74,11 @@ function valuesOf(config: Config) {
     'alarms.mail': config.alarms.mail,
     'alarms.webhook_url': config.alarms.webhookUrl === null ? 'off' : 'on',
     'alarms.backup_days': config.alarms.backupDays,
+    'backup.to': backup === null ? null : placeName(backup.place),
+    'backup.every_hours': backup?.everyHours ?? null,
+    'backup.alarm_after_hours': backup?.alarmAfterHours ?? null,
+    'backup.test_restore_days': backup?.testDays ?? null,
+    'backup.include_secrets': backup?.includesSecrets ?? null,
     'security.contact': config.security.contact,
     'status.public': config.status.isPublic,
     'status.server_names': config.status.showsNames,
@@ -100,6 +106,15 @@ function valuesOf(config: Config) {
 /** The settings that are not shown: secrets, lists that are too long for a line, and what only tunes. */
 const hidden = [
   'alarms.webhook_secret',
+  'backup.at',
+  'backup.keep_days',
+  'backup.keep_weeks',
+  'backup.s3.access_key_id',
+  'backup.s3.endpoint',
+  'backup.s3.path_style',
+  'backup.s3.region',
+  'backup.s3.secret_access_key',
+  'backup.test_directory',
   'smtp.user',
   'smtp.password',
   'accounts.oidc',

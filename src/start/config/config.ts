@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { normalize, resolve } from 'node:path'
 import type * as z from 'zod'
 import { type AutoSettings, taskClasses } from '../../base/domain/auto-table.ts'
+import type { BackupPlan } from '../../base/domain/backup-plan.ts'
 import type { AccountLimits } from '../../base/domain/caller.ts'
 import type { Nanos, TokenPrice } from '../../base/domain/money.ts'
 import type { ProviderKind } from '../../base/domain/offer.ts'
@@ -16,6 +17,7 @@ import { keyPath } from '../../base/runtime/key-path.ts'
 import { type ProviderOptions, readProviders } from '../../money/payments/payment-providers.ts'
 import { type PayoutOptions, payoutOptions } from '../../money/payouts/create-payout-drivers.ts'
 import { readAutoTable } from './read-auto-table.ts'
+import { backupPlan, backupProblems } from './read-backup.ts'
 import { readCanaries } from './read-canaries.ts'
 import { readCorpus } from './read-corpus.ts'
 import { readSettings } from './read-settings.ts'
@@ -206,6 +208,8 @@ export interface Config {
     readonly webhookSecret: string | null
     readonly backupDays: number
   }
+  /** How the gateway backs itself up; null: it does not. */
+  readonly backup: BackupPlan | null
   /** Whether everybody may see the status page, and whether it names the servers. */
   /** The address for reports of leaked keys and vulnerabilities; null: none. */
   readonly security: { readonly contact: string | null }
@@ -299,7 +303,10 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   const corpusFile = settings?.trust.corpus_file
   const corpus = corpusFile === undefined ? [] : readCorpus(resolve(cwd, corpusFile), problems)
   if (environment !== undefined && settings !== undefined)
-    problems.push(...portProblems(environment, settings, normalize(path)))
+    problems.push(
+      ...portProblems(environment, settings, normalize(path)),
+      ...backupProblems(settings.backup, environment.DATABASE_URL !== undefined, normalize(path)),
+    )
   if (environment === undefined || settings === undefined || auto === undefined || problems.length > 0)
     throw new ConfigError(problems)
   const providers = readProviders(settings.payments)
@@ -418,6 +425,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       settings,
       maybeForeign.filter(name => isForeign(env, name)),
     ),
+    backup: backupPlan(settings.backup, cwd),
     content: { isAllowed: settings.content.allow_recording, retentionDays: settings.content.retention_days },
     reports: { requestsPerMinute: settings.reports.requests_per_minute },
     postgres: {

@@ -9,6 +9,7 @@ import { standardPriceLimits } from '../../base/domain/price-limits.ts'
 import { providerSchemas } from '../../money/payments/payment-providers.ts'
 import {
   addressRange,
+  backupPlace,
   baseUrl,
   bodyField,
   contactUri,
@@ -27,6 +28,7 @@ import {
   ratio,
   secret,
   text,
+  timeOfDay,
   usdAmount,
   usdPerMillionTokens,
   weekdays,
@@ -386,6 +388,28 @@ export const fileSchema = z.strictObject({
       webhook_url: secret('http or https URL', /^https?:\/\/[^\s#]+$/).optional(),
       webhook_secret: secret('whsec_ and base64', /^whsec_[A-Za-z0-9+/]{32,}={0,2}$/).optional(),
       backup_days: wholeNumber(0, 3_650).prefault('7'),
+    })
+    .prefault({}),
+  backup: z
+    .strictObject({
+      to: backupPlace().optional(),
+      s3: z
+        .strictObject({
+          endpoint: httpUrl().optional(),
+          region: text().prefault('us-east-1'),
+          access_key_id: secret('text', /^\S+$/).optional(),
+          secret_access_key: secret('text', /^\S+$/).optional(),
+          path_style: flag().prefault('true'),
+        })
+        .prefault({}),
+      every_hours: wholeNumber(1, 24).prefault('24'),
+      at: timeOfDay().prefault('03:15'),
+      keep_days: wholeNumber(1, 3_650).prefault('7'),
+      keep_weeks: wholeNumber(0, 520).prefault('4'),
+      alarm_after_hours: wholeNumber(1, 8_760).prefault('48'),
+      test_restore_days: wholeNumber(0, 365).prefault('7'),
+      test_directory: text().optional(),
+      include_secrets: flag().prefault('false'),
     })
     .prefault({}),
   security: z.strictObject({ contact: contactUri().optional() }).prefault({}),

@@ -153,6 +153,25 @@ export function hoursOfDay() {
   })
 }
 
+/** A directory, or a bucket with the beginning of the names in it: `s3://backups/switchyard/`. */
+export function backupPlace() {
+  return value('directory or s3://bucket/prefix/', written => {
+    const place = typeof written === 'string' ? written : ''
+    if (!/^\w+:\/\//.test(place)) return matchingText(place, /^\S(.*\S)?$/s)
+    return matchingText(place, /^s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w.-]+)*\/?$/)
+  })
+}
+
+/** A time of the day in UTC, as minutes after midnight. */
+export function timeOfDay() {
+  return value('time of the day in UTC such as 03:15', written => {
+    const match = /^([01]\d|2[0-3]):([0-5]\d)$/.exec(typeof written === 'string' ? written : '')
+    if (!match) return undefined
+    const [, hour = '', minute = ''] = match
+    return minuteOfDay(hour, minute)
+  })
+}
+
 const minuteOfDay = (hours: string, minutes: string) => Number(hours) * 60 + Number(minutes)
 
 /**

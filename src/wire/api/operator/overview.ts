@@ -61,6 +61,8 @@ export const alarmKinds = [
   'hoster_suspended',
   'disk_low',
   'backup_old',
+  'backup_failed',
+  'restore_test_failed',
   'price_below_cost',
   'budget_spent',
   'webhook_missing',
