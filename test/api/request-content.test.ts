@@ -10,8 +10,9 @@ import { addContentDays, dropContentDays } from '../../src/money/usage/content/k
 import type { ShownContent } from '../../src/wire/api/activity.ts'
 import { startTestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { signedInMember, signedInOperator } from '../harness/browser-client.ts'
+import { clientWires } from '../harness/client-wires.ts'
 import { startOtlpReceiver } from '../harness/otlp-receiver.ts'
-import { answer } from '../harness/scripted-upstream.ts'
+import { answer, chunk, completion, sse, usageChunk, usageOf } from '../harness/scripted-upstream.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useResource } from '../harness/use-resource.ts'
 import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
@@ -19,7 +20,7 @@ import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts
 const upstream = useUpstream()
 const collector = useResource(startOtlpReceiver, receiver => receiver.close())
 const gateway = useTestApp(() => ({
-  offers: [testOffer(upstream.baseUrl)],
+  offers: [testOffer(upstream.baseUrl, { contextTokens: 200_000, maxOutputTokens: 60_000 })],
   yaml: `reports: { requests_per_minute: 100000 }\ncontent: { allow_recording: true }\ntelemetry: { endpoint: "${collector.url}", metrics: false }`,
   timeouts: { spanDelayMs: 5 },
 }))
@@ -86,6 +87,109 @@ test('a stream is recorded, and the span of its answer has what is recorded', as
   ])
   expect(JSON.parse(String(attributes['gen_ai.input.messages']))).toHaveLength(2)
   expect(JSON.stringify(attributes)).not.toContain('@example')
+})
+
+const GITHUB_TOKEN = ['ghp', `_${'A1b2'.repeat(9)}`].join('')
+const halves = [GITHUB_TOKEN.slice(0, 9), GITHUB_TOKEN.slice(9)] as const
+const choices = (...deltas: object[]) => ({
+  ...chunk({}),
+  choices: deltas.map((delta, index) => ({ index, delta, finish_reason: null })),
+})
+const call = (index: number, fields: object) => ({ index, ...fields })
+const mixed: Record<string, { fields: object; events: object[]; shown: string }> = {
+  'two choices': {
+    fields: { n: 2 },
+    events: [
+      choices({ content: `use ${halves[0]}` }, { content: 'Sure, ' }),
+      choices({ content: halves[1] }, { content: 'here.' }),
+      { ...chunk({}), choices: [0, 1].map(index => ({ index, delta: {}, finish_reason: 'stop' })) },
+    ],
+    shown: 'use [CREDENTIAL]\nSure, here.',
+  },
+  'two calls in turns': {
+    fields: { tools: [{ type: 'function', function: { name: 'save' } }] },
+    events: [
+      chunk({ tool_calls: [call(0, { id: 'a', type: 'function', function: { name: 'save', arguments: '' } })] }),
+      chunk({ tool_calls: [call(1, { id: 'b', type: 'function', function: { name: 'save', arguments: '' } })] }),
+      chunk({ tool_calls: [call(0, { function: { arguments: `{"text":"a\\n${halves[0]}` } })] }),
+      chunk({ tool_calls: [call(1, { function: { arguments: '{"text":' } })] }),
+      chunk({ tool_calls: [call(0, { function: { arguments: `${halves[1]}"}` } })] }),
+      chunk({ tool_calls: [call(1, { function: { arguments: '"b"}' } })] }),
+      chunk({}, 'tool_calls'),
+    ],
+    shown: 'save\nsave\n{"text":"a\\n[CREDENTIAL]"}\n{"text":"b"}',
+  },
+  'reasoning that ends in a letter': {
+    fields: {},
+    events: [
+      chunk({ reasoning_content: 'I answer' }),
+      chunk({ content: halves[0] }),
+      chunk({ content: halves[1] }),
+      chunk({}, 'stop'),
+    ],
+    shown: 'I answer\n[CREDENTIAL]',
+  },
+}
+
+test.each(Object.entries(mixed))('a stream with %s keeps no credential', async (_, { fields, events, shown }) => {
+  upstream.respondWith(sse([...events, usageChunk(usageOf(20, 20)), '[DONE]']))
+  const response = await gateway.chat(manager, { ...ask, ...fields, stream: true })
+  expect(await response.text()).not.toContain('"error"')
+  expect((await recordedContent(response)).answer).toBe(shown)
+})
+
+test('a whole answer with two choices and a call keeps no credential', async () => {
+  const called = { id: 'a', type: 'function', function: { name: 'save', arguments: GITHUB_TOKEN } }
+  upstream.respondWith((_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    const message = (fields: object) => ({ role: 'assistant', content: GITHUB_TOKEN, ...fields })
+    const made = [message({}), message({ tool_calls: [called] })]
+    response.end(
+      JSON.stringify({
+        ...completion(),
+        choices: made.map((message, index) => ({ index, message, finish_reason: 'stop' })),
+      }),
+    )
+  })
+  const response = await gateway.chat(manager, { ...ask, n: 2 })
+  const recorded = await recordedContent(response)
+  expect(recorded.answer).toBe('[CREDENTIAL]\n[CREDENTIAL]\nsave\n[CREDENTIAL]')
+})
+
+const dialects = ['chat', 'responses', 'messages', 'gemini'] as const
+test.each(dialects.flatMap(name => [true, false].map(stream => [name, stream] as const)))(
+  '%s (stream: %s): prompt and answer keep no credential',
+  async (name, stream) => {
+    upstream.respondWith(answer({ pieces: ['Take ', ...halves, ' now'] }))
+    const { path, headers, body } = clientWires[name].request({
+      ...{ model: 'test-model', key: manager.key, maxTokens: 100, stream },
+      text: `${'a '.repeat(1_000)}${GITHUB_TOKEN} to ada@example.com`,
+    })
+    const response = await fetch(`${gateway.url}${path}`, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    expect(response.status).toBe(200)
+    await response.text()
+    const recorded = await recordedContent(response)
+    expect(recorded.answer).toBe('Take [CREDENTIAL] now')
+    expect(recorded.messages.at(-1)?.text).toMatch(/a \[CREDENTIAL\] to \[EMAIL\]$/)
+  },
+)
+
+test('a credential at the place where a prompt and an answer are cut is recognised', async () => {
+  const long = `${'ab '.repeat(21_840)}${GITHUB_TOKEN} rest`
+  upstream.respondWith(answer({ pieces: [long], usage: usageOf(30_000, 30_000) }))
+  const response = await gateway.chat(manager, {
+    ...ask,
+    messages: [{ role: 'user', content: long }],
+    max_tokens: 60_000,
+  })
+  expect(response.status).toBe(200)
+  const recorded = await recordedContent(response)
+  expect(recorded.is_cut).toBe(true)
+  for (const text of [recorded.messages[0]?.text, recorded.answer]) expect(text).toMatch(/ab \[CREDENTIAL\]$/)
 })
 
 test('nothing is recorded of other keys, and of requests with privacy_mode', async () => {

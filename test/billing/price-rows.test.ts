@@ -221,6 +221,7 @@ async function relay(ticket: Ticket, job: ChatJob, offer: Offer, { pieces, endin
   const signal = new CancelSource()
   const context: RelayContext = {
     ...{ ticket, job, signal, dialect: chatDialect, memory: uncounted },
+    keepsParts: false,
     chargeEarlyDisconnect: () => false,
     measureText: () => undefined as never,
   }

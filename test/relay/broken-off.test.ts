@@ -59,6 +59,7 @@ async function stream(
     signal,
     memory: uncounted,
     measureText: async (text: string) => measureText(text),
+    keepsParts: false,
     chargeEarlyDisconnect: () => true,
   }
   if (answer.kind !== 'stream') throw new Error('the answer is no stream')

@@ -28,7 +28,7 @@ function recorderFor(customerId: string, sql = database.pool, speed = 1) {
   const warn = vi.fn<(facts: object, message: string) => void>()
   const recorder = new ContentRecorder({
     sql,
-    redact: async texts => ({ texts, redactions: 0 }),
+    redact: async texts => ({ texts: texts.map(({ text }) => text), redactions: 0 }),
     seal: text => Buffer.from(text),
     scheduler: { after: (ms, work) => systemScheduler.after(ms / speed, work) },
     clock: systemScheduler,
@@ -37,7 +37,13 @@ function recorderFor(customerId: string, sql = database.pool, speed = 1) {
   const record = (count: number) =>
     Promise.all(
       Array.from({ length: count }, () =>
-        recorder.record({ requestId: randomUUIDv7(), customerId, messages: [], answer: 'Hello', isCut: false }),
+        recorder.record({
+          requestId: randomUUIDv7(),
+          customerId,
+          messages: [],
+          answer: [{ text: 'Hello', length: 5 }],
+          isCut: false,
+        }),
       ),
     )
   return { recorder, record, warn }
@@ -106,7 +112,13 @@ test('what ends after its customer was deleted is not recorded, and loses nothin
   await database.pool.query('UPDATE customer SET deleted_at = now() WHERE customer_id = $1', [deleted])
   const { recorder, record } = recorderFor(customerId)
   await record(1)
-  await recorder.record({ requestId: randomUUIDv7(), customerId: deleted, messages: [], answer: 'Bye', isCut: false })
+  await recorder.record({
+    requestId: randomUUIDv7(),
+    customerId: deleted,
+    messages: [],
+    answer: [{ text: 'Bye', length: 3 }],
+    isCut: false,
+  })
   await recorder.close()
   expect(await countOfRows(customerId)).toBe(1)
   expect(await countOfRows(deleted)).toBe(0)

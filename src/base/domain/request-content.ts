@@ -15,10 +15,20 @@ export interface RequestContent {
   readonly isCut: boolean
 }
 
+/** A text to record. `length`: what is kept of it, in UTF-16 units. The rest shows what a credential at the cut is. */
+export interface RedactableText {
+  readonly text: string
+  readonly length: number
+}
+
+export interface RedactedTexts {
+  readonly texts: readonly string[]
+  /** How many pieces were replaced. */
+  readonly redactions: number
+}
+
 /**
- * Replaces credentials and personal data in texts, off the event loop. Resolves with null when that is not possible: then
- * nothing is recorded.
+ * Replaces credentials and personal data in the texts of a request, off the event loop. Resolves with null when that is not
+ * possible: then nothing is recorded.
  */
-export type Redact = (
-  texts: readonly string[],
-) => Promise<{ readonly texts: readonly string[]; readonly redactions: number } | null>
+export type Redact = (texts: readonly RedactableText[], customerId: string) => Promise<RedactedTexts | null>

@@ -7,7 +7,7 @@ import { failpoint } from '../../base/runtime/failpoint.ts'
 import { type AdmitDeps, admit } from '../admit/admit.ts'
 import { type DispatchDeps, dispatch } from '../dispatch/dispatch.ts'
 import { relayStream, toClientError } from '../relay/relay-stream.ts'
-import { type RelayContext, relayData, relayWhole } from '../relay/relay-whole.ts'
+import { type RelayContext, type RelayedAnswer, relayData, relayWhole } from '../relay/relay-whole.ts'
 import type { Affinity } from '../route/affinity.ts'
 import { type RankedPlan, type RouteView, route } from '../route/route.ts'
 import type { CompletionRequest, EventSink, Served, ServedBy } from './completion-request.ts'
@@ -27,9 +27,14 @@ export interface CompleteDeps extends RunningTicketDeps {
  * Notified of each answer that was delivered whole and is settled. Must not wait. It takes no object of its own, because
  * most requests need none.
  *
- * @param text returns all generated text: reasoning, content, and calls of tools
+ * @param generated `text` returns all generated text: reasoning, content, and calls of tools; `parts` the same, apart
  */
-export type OnServed = (request: CompletionRequest, ticket: Ticket, receipt: Receipt, text: () => string) => void
+export type OnServed = (
+  request: CompletionRequest,
+  ticket: Ticket,
+  receipt: Receipt,
+  generated: Pick<RelayedAnswer, 'text' | 'parts'>,
+) => void
 
 /**
  * The conductor: every step of a generation request, in order. Steps pass on immutable values and do not know
@@ -59,14 +64,16 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
       signal,
       memory,
       measureText,
+      keepsParts: caller.access.recordsContent,
       chargeEarlyDisconnect: () => running.chargeEarlyDisconnect(offer),
     }
     if (answer.kind !== 'stream') {
-      const relayed = answer.kind === 'data' ? relayData(context, answer) : relayWhole(context, answer)
-      const { receipt, text, body } = relayed instanceof Promise ? await relayed : relayed
+      const relaying = answer.kind === 'data' ? relayData(context, answer) : relayWhole(context, answer)
+      const relayed = relaying instanceof Promise ? await relaying : relaying
+      const { receipt } = relayed
       const costNanos = await running.settle(receipt)
-      if (receipt.outcome === 'served') notifyServed(deps, running, request, ticket, receipt, text)
-      return { servedBy: servedBy(ticket, job, offer), whole: { body: body(costNanos), costNanos } }
+      if (receipt.outcome === 'served') notifyServed(deps, running, request, ticket, receipt, relayed)
+      return { servedBy: servedBy(ticket, job, offer), whole: { body: relayed.body(costNanos), costNanos } }
     }
   } catch (failure) {
     await running.settleFailure(failure)
@@ -85,7 +92,7 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
     })
     if (last !== '') await events.write(last)
     if (relayed.receipt.outcome === 'served') {
-      notifyServed(deps, running, request, ticket, relayed.receipt, relayed.text)
+      notifyServed(deps, running, request, ticket, relayed.receipt, relayed)
     }
   } catch (fault) {
     running.reportFault(fault)

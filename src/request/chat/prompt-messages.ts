@@ -1,18 +1,22 @@
 import type { ChatJob } from '../../base/domain/chat-job.ts'
-import type { ContentMessage } from '../../base/domain/request-content.ts'
+import type { ContentMessage, RedactableText } from '../../base/domain/request-content.ts'
+
+/** A message of a prompt, with what is kept of its text. */
+type PromptMessage = ContentMessage & RedactableText
 
 /**
- * Returns the messages of a prompt as text, the last ones if they are longer than `lengthMax` together. `isCut`: something
- * was left out.
+ * Returns the messages of a prompt as text, and marks the last `lengthMax` units of them together as kept. Those that are left out
+ * are missing. `isCut`: something is left out.
  */
-export function promptMessages(job: ChatJob, lengthMax: number): { messages: ContentMessage[]; isCut: boolean } {
-  const messages: ContentMessage[] = []
+export function promptMessages(job: ChatJob, lengthMax: number): { messages: PromptMessage[]; isCut: boolean } {
+  const messages: PromptMessage[] = []
   let left = lengthMax
-  for (const message of messagesOf(job).toReversed()) {
-    const text = message.text.slice(0, left)
-    left -= text.length
-    messages.unshift({ role: message.role, text })
-    if (text.length < message.text.length || left === 0) return { messages, isCut: true }
+  for (const { role, text } of messagesOf(job).toReversed()) {
+    const length = Math.min(text.length, left)
+    if (length === 0 && text !== '') return { messages, isCut: true }
+    left -= length
+    messages.unshift({ role, text, length })
+    if (length < text.length) return { messages, isCut: true }
   }
   return { messages, isCut: false }
 }

@@ -286,24 +286,32 @@ export function generatedText(messages: readonly ChunkDelta[]): string {
  * Passes every generated text of a delta or message to `onText`: reasoning, content, refusal, names and
  * arguments of tool calls, the transcript of audio. `TextCutter` takes them in the same order.
  */
-export function eachGeneratedText(delta: ChunkDelta, onText: (text: string) => void): void {
+export function eachGeneratedText(delta: ChunkDelta, onText: OnGeneratedText): void {
   const { content, reasoning_content, reasoning, refusal } = delta
   // Some servers send one reasoning under both names.
-  if (isText(reasoning_content)) onText(reasoning_content)
-  else if (isText(reasoning)) onText(reasoning)
-  if (isText(content)) onText(content)
-  if (isText(refusal)) onText(refusal)
+  if (isText(reasoning_content)) onText(reasoning_content, 'reasoning')
+  else if (isText(reasoning)) onText(reasoning, 'reasoning')
+  if (isText(content)) onText(content, 'content')
+  if (isText(refusal)) onText(refusal, 'refusal')
   // The older form of a tool call, which some servers still send.
   const { function_call: call, audio } = delta as { function_call?: Call | null; audio?: Audio | null }
   if (call) eachCallText(call, onText)
-  if (typeof audio?.transcript === 'string') onText(audio.transcript)
+  if (typeof audio?.transcript === 'string') onText(audio.transcript, 'audio')
   if (delta.tool_calls) {
-    for (const call of delta.tool_calls) {
-      eachCallText(call.function, onText)
-      eachCallText(call.custom as Call | undefined, onText)
+    for (const [at, call] of delta.tool_calls.entries()) {
+      const index = call.index ?? at
+      eachCallText(call.function, onText, index)
+      eachCallText(call.custom as Call | undefined, onText, index)
     }
   }
 }
+
+/** @param call the index of the call that the text belongs to; undefined: of no call, or of one of the older form */
+export type OnGeneratedText = (
+  text: string,
+  part: 'reasoning' | 'content' | 'refusal' | 'audio' | 'name' | 'arguments',
+  call?: number,
+) => void
 
 /** True if a delta or message carries audio or images. */
 export function hasMedia(delta: ChunkDelta): boolean {
@@ -336,8 +344,8 @@ type Call = { name?: unknown; arguments?: unknown; input?: unknown }
 type Audio = { data?: unknown; transcript?: unknown }
 
 /** Upstreams send values of any type as names and arguments; only strings are generated text. */
-function eachCallText(call: Call | null | undefined, onText: (text: string) => void): void {
-  if (typeof call?.name === 'string') onText(call.name)
-  if (typeof call?.arguments === 'string') onText(call.arguments)
-  if (typeof call?.input === 'string') onText(call.input)
+function eachCallText(call: Call | null | undefined, onText: OnGeneratedText, index?: number): void {
+  if (typeof call?.name === 'string') onText(call.name, 'name', index)
+  if (typeof call?.arguments === 'string') onText(call.arguments, 'arguments', index)
+  if (typeof call?.input === 'string') onText(call.input, 'arguments', index)
 }

@@ -6,6 +6,7 @@ import { Cancelled } from '../../base/domain/upstream-failure.ts'
 import { type ByteAccount, TextBuffer } from '../../base/runtime/counted-memory.ts'
 import type { StreamEncoder } from '../../wire/dialects/client-dialect.ts'
 import { countTokens } from '../../wire/tokens/count-tokens.ts'
+import type { AnswerParts } from './answer-parts.ts'
 import { eachGeneratedText, hasMedia, hasOtherFields } from './bill.ts'
 import { lengthWithin, TextCutter } from './cut-text.ts'
 
@@ -24,20 +25,26 @@ export class MeteredStream {
   readonly #encoder: StreamEncoder
   readonly #includeUsage: boolean
   readonly #meter: OutputMeter
+  readonly #parts: AnswerParts | null
   /** What chunks with fields other than text may have, in bytes. They are not counted as tokens. */
   #otherBytesLeft: number
   #last: StreamPart | null = null
   /** Choices that have started and not ended. */
   readonly #open = new Set<number>()
 
-  /** @param limit `maxTokens`: the limit of each choice; `isExact`: see `hasRaisedLimit` */
+  /**
+   * @param limit `maxTokens`: the limit of each choice; `isExact`: see `hasRaisedLimit`
+   * @param parts learns where the parts of the text are; null: nobody asks
+   */
   constructor(
     encoder: StreamEncoder,
     job: ChatJob,
     { maxTokens, isExact = false }: { readonly maxTokens: number; readonly isExact?: boolean },
     memory: ByteAccount,
+    parts: AnswerParts | null,
   ) {
     this.#encoder = encoder
+    this.#parts = parts
     this.#includeUsage = job.includeUsage
     this.#meter = new OutputMeter(maxTokens * job.choices, memory, isExact)
     this.#otherBytesLeft = answerBounds(job, maxTokens).otherBytes
@@ -62,8 +69,10 @@ export class MeteredStream {
     for (const part of parts) {
       this.#last = part
       const before = this.text.length
-      if (typeof part === 'string') this.#meter.addText(part)
-      else {
+      if (typeof part === 'string') {
+        this.#meter.addText(part)
+        this.#parts?.addText(part)
+      } else {
         if (part.usage) this.reported = part.usage
         if (part.choices.length === 0) continue
         this.#track(part)
@@ -95,6 +104,7 @@ export class MeteredStream {
   #track({ choices }: ChatChunk): void {
     for (const { index, delta, finish_reason } of choices) {
       this.#meter.add(delta)
+      this.#parts?.add(index, delta)
       if (finish_reason === null) {
         this.#open.add(index)
       } else {

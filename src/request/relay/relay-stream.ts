@@ -7,6 +7,7 @@ import { Cancelled, type CancelReason, UpstreamFailure } from '../../base/domain
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import { failpoint } from '../../base/runtime/failpoint.ts'
 import type { StreamEncoder } from '../../wire/dialects/client-dialect.ts'
+import { AnswerParts } from './answer-parts.ts'
 import { bill, billedUsage, type Delivered, measureLongTexts } from './bill.ts'
 import { MeteredStream } from './metered-stream.ts'
 import type { RelayContext } from './relay-whole.ts'
@@ -22,6 +23,8 @@ export interface RelayedStream {
   readonly receipt: Receipt
   /** Returns all generated text. */
   readonly text: () => string
+  /** Returns the parts of the text: see `AnswerParts`. Empty unless `keepsParts`. */
+  readonly parts: () => readonly string[]
   /** The error that broke the stream; undefined when it did not break. */
   readonly failure: unknown
   /** The last events for the client when the receipt is settled. Empty for a client that is gone. */
@@ -43,11 +46,13 @@ export async function relayStream(
   write: WriteEvents,
 ): Promise<RelayedStream> {
   const { ticket, job, signal, memory } = context
+  const parts = context.keepsParts ? new AnswerParts() : null
   const stream = new MeteredStream(
     encoder,
     job,
     { maxTokens: outputCap(answer.offer, job, ticket.maxTokens), isExact: hasRaisedLimit(job, answer.offer) },
     memory,
+    parts,
   )
   let failure: unknown
   let outcome: Outcome = 'served'
@@ -83,6 +88,7 @@ export async function relayStream(
   return {
     receipt,
     text: () => text.toString(),
+    parts: () => parts?.of(text.toString()) ?? [],
     failure,
     lastEvents(costNanos) {
       if (outcome === 'client_gone' && signal.aborted) return ''

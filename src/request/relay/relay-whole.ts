@@ -8,6 +8,7 @@ import { hasClientLeft } from '../../base/domain/upstream-failure.ts'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import type { ByteAccount } from '../../base/runtime/counted-memory.ts'
 import type { ClientDialect } from '../../wire/dialects/client-dialect.ts'
+import { AnswerParts } from './answer-parts.ts'
 import {
   bill,
   billedUsage,
@@ -36,12 +37,16 @@ export interface RelayContext {
    */
   readonly chargeEarlyDisconnect: () => boolean
   readonly measureText: MeasureText
+  /** The parts of the answer will be asked for: the request is recorded. */
+  readonly keepsParts: boolean
 }
 
 export interface RelayedAnswer {
   readonly receipt: Receipt
   /** Returns all generated text that was delivered. */
   readonly text: () => string
+  /** Returns the parts of the text: see `AnswerParts`. */
+  readonly parts: () => readonly string[]
   /** Returns the body for the client, once the charge is known. */
   body(costNanos: Nanos): string
 }
@@ -76,10 +81,17 @@ export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedA
     return {
       receipt,
       text: () => delivered.text.toString(),
+      parts: () => partsOf(messages, delivered.text.toString()),
       body: costNanos => dialect.answer.withUsage(text, billedUsage(reported, receipt, costNanos)),
     }
   }
   return measureLongTexts(context.measureText, ticket, job, answer, delivered)?.then(relayed) ?? relayed()
+}
+
+function partsOf(messages: readonly ChunkDelta[], text: string): string[] {
+  const parts = new AnswerParts()
+  for (const [choice, message] of messages.entries()) parts.add(choice, message)
+  return parts.of(text)
 }
 
 /**
@@ -133,7 +145,12 @@ export function relayData(context: RelayContext, answer: DataAnswer): RelayedAns
   const relayed = (measured?: MeasuredTexts): RelayedAnswer => {
     const receipt = bill(ticket, job, answer, measured === undefined ? delivered : { ...delivered, measured })
     const usage = (costNanos: bigint) => billedUsage(answer.usage ?? undefined, receipt, costNanos)
-    return { receipt, text: () => '', body: costNanos => dialect.answer.withUsage(answer.body, usage(costNanos)) }
+    return {
+      receipt,
+      text: () => '',
+      parts: () => [],
+      body: costNanos => dialect.answer.withUsage(answer.body, usage(costNanos)),
+    }
   }
   return measureLongTexts(context.measureText, ticket, job, answer, delivered)?.then(relayed) ?? relayed()
 }

@@ -1,4 +1,4 @@
-import type { RequestContent } from '../../base/domain/request-content.ts'
+import type { RedactableText, RequestContent } from '../../base/domain/request-content.ts'
 import { openSecret, sealSecret, UnreadableSecret } from '../../base/secrets/sealed-secret.ts'
 import { ContentRecorder } from '../../money/usage/content/content-recorder.ts'
 import type { OpenContent } from '../../money/usage/content/read-content.ts'
@@ -17,12 +17,17 @@ export interface Content {
 
 /** What is recorded of a prompt, and of an answer, in UTF-16 units. */
 const LENGTH_MAX = 64 * 1024
+/** What is searched behind the place where a text is cut. Longer credentials are recognised by their beginning. */
+const MARGIN = 16 * 1024
 
-/** @param awaited notified before the content of a request is redacted, and again with it; null: it was not recorded */
+/**
+ * @param onRecording called with each request that is recorded; the promise resolves with what was recorded, or with null if that was
+ *   not possible
+ */
 export function createContent(
   { config, masterKeys, scheduler, log, started }: ComposeContext,
   { general }: Database,
-  awaited: ((requestId: string, content: Promise<RequestContent | null>) => void) | undefined,
+  onRecording: ((requestId: string, content: Promise<RequestContent | null>) => void) | undefined,
 ): Content {
   const owner = (ownerId: string) => ({ ownerId, purpose: 'request_content' as const })
   const open: OpenContent = (sealed, requestId) => {
@@ -38,7 +43,7 @@ export function createContent(
   started.defer(() => redactor.close())
   const recorder = new ContentRecorder({
     sql: general,
-    redact: texts => redactor.redact(texts),
+    redact: redactor.redact,
     seal: (text, requestId) => sealSecret(masterKeys, text, owner(requestId)),
     scheduler,
     clock: scheduler,
@@ -47,15 +52,32 @@ export function createContent(
   started.defer(() => recorder.close())
   return {
     open,
-    onServed({ caller, job, requestId }, _ticket, _receipt, text) {
+    onServed({ caller, job, requestId }, _ticket, _receipt, { parts }) {
       if (!caller.access.recordsContent || job.constraints.privacyMode) return
       const { messages, isCut } = promptMessages(job, LENGTH_MAX)
-      const whole = text()
-      const answer = whole.slice(0, LENGTH_MAX)
       const { customerId } = caller
-      const isAnyCut = isCut || answer.length < whole.length
-      const recorded = recorder.record({ requestId, customerId, messages, answer, isCut: isAnyCut })
-      awaited?.(requestId, recorded)
+      const recorded = recorder.record({
+        requestId,
+        customerId,
+        messages: messages.map(message => ({ ...message, ...withMargin(message) })),
+        answer: keptParts(parts()).map(withMargin),
+        isCut,
+      })
+      onRecording?.(requestId, recorded)
     },
   }
+}
+
+function keptParts(parts: readonly string[]): RedactableText[] {
+  let left = LENGTH_MAX
+  return parts.map(text => {
+    const length = Math.min(text.length, left)
+    left -= length
+    return { text, length }
+  })
+}
+
+/** Leaves out what is neither kept nor near enough to matter. A text that is cut stays longer than what is kept of it. */
+function withMargin({ text, length }: RedactableText): RedactableText {
+  return { text: text.slice(0, length + MARGIN), length }
 }

@@ -215,9 +215,9 @@ function onServedOf(first: OnServed | null, second: OnServed | null): Pick<Compl
     return only === null ? {} : { onServed: only }
   }
   return {
-    onServed(request, ticket, receipt, text) {
-      first(request, ticket, receipt, text)
-      second(request, ticket, receipt, text)
+    onServed(request, ticket, receipt, generated) {
+      first(request, ticket, receipt, generated)
+      second(request, ticket, receipt, generated)
     },
   }
 }

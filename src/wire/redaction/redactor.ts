@@ -1,60 +1,66 @@
 import { Worker } from 'node:worker_threads'
-import type { Redact } from '../../base/domain/request-content.ts'
+import type { Redact, RedactableText, RedactedTexts } from '../../base/domain/request-content.ts'
 
-/** Texts together that wait or are being redacted, in UTF-16 units. */
+/** Requests together that wait or are being redacted, in UTF-16 units, and those of one customer, so that the others find room. */
 const UNITS_MAX = 8 * 1024 * 1024
-/** 128 kB take 20 ms. A text that takes this long has met a pattern that backtracks: the thread is ended. */
+const CUSTOMER_UNITS_MAX = UNITS_MAX / 4
+/** What a request costs besides its texts, as text that takes as long. */
+const REQUEST_UNITS = 4_096
+/** A request that takes this long has met a pattern that backtracks: the thread is ended, and the request is lost. */
 const TIMEOUT_MS = 10_000
 
-export interface ToThread {
-  readonly id: number
-  readonly texts: readonly string[]
-}
-
-export interface FromThread {
-  readonly id: number
-  readonly texts: readonly string[]
-  readonly redactions: number
-}
-
-type Redacted = Awaited<ReturnType<Redact>>
+export type ToThread = readonly RedactableText[]
+export type FromThread = RedactedTexts
 
 interface Pending {
+  readonly customerId: string
+  readonly texts: readonly RedactableText[]
   readonly units: number
-  readonly timer: NodeJS.Timeout
-  resolve(redacted: Redacted): void
+  resolve(redacted: RedactedTexts | null): void
 }
 
 /**
- * Takes credentials and personal data out of texts, on a thread of its own. The thread starts with the first text and does
- * not keep the process alive.
+ * Takes credentials and personal data out of texts, on a thread of its own, one request after another. The thread starts with the
+ * first text and does not keep the process alive.
  */
 export class Redactor {
   #thread: Worker | undefined
   #isClosed = false
-  #lastId = 0
+  readonly #waiting: Pending[] = []
+  #running: Pending | undefined
+  #timer: NodeJS.Timeout | undefined
   #units = 0
-  readonly #pending = new Map<number, Pending>()
+  readonly #unitsOf = new Map<string, number>()
 
   /** Resolves with null when the texts cannot be redacted: too much waits, the thread is too slow, or it has failed. */
-  readonly redact: Redact = texts => {
-    const units = texts.reduce((sum, { length }) => sum + length, 0)
-    if (this.#isClosed || this.#units + units > UNITS_MAX) return Promise.resolve(null)
-    const id = ++this.#lastId
-    const { promise, resolve } = Promise.withResolvers<Redacted>()
-    const timer = setTimeout(() => this.#endThread(), TIMEOUT_MS)
-    timer.unref()
-    this.#pending.set(id, { units, timer, resolve })
+  readonly redact: Redact = (texts, customerId) => {
+    const units = texts.reduce((sum, { text }) => sum + text.length, REQUEST_UNITS)
+    const ofCustomer = (this.#unitsOf.get(customerId) ?? 0) + units
+    const hasRoom = this.#units + units <= UNITS_MAX && ofCustomer <= CUSTOMER_UNITS_MAX
+    if (this.#isClosed || !hasRoom) return Promise.resolve(null)
     this.#units += units
-    this.#thread ??= this.#startThread()
-    this.#thread.postMessage({ id, texts } satisfies ToThread)
+    this.#unitsOf.set(customerId, ofCustomer)
+    const { promise, resolve } = Promise.withResolvers<RedactedTexts | null>()
+    this.#waiting.push({ customerId, texts, units, resolve })
+    this.#runNext()
     return promise
   }
 
   /** Ends the thread. Texts that are being redacted resolve with null. */
   async close(): Promise<void> {
     this.#isClosed = true
+    for (const pending of this.#waiting.splice(0)) this.#settle(pending, null)
     await this.#endThread()
+  }
+
+  #runNext(): void {
+    if (this.#running !== undefined) return
+    this.#running = this.#waiting.shift()
+    if (this.#running === undefined) return
+    this.#timer = setTimeout(() => this.#endThread(), TIMEOUT_MS)
+    this.#timer.unref()
+    this.#thread ??= this.#startThread()
+    this.#thread.postMessage(this.#running.texts satisfies ToThread)
   }
 
   #startThread(): Worker {
@@ -64,8 +70,10 @@ export class Redactor {
       resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 },
     })
     thread.unref()
-    thread.on('message', ({ id, texts, redactions }: FromThread) => this.#settle(id, { texts, redactions }))
-    // The next text starts a new thread.
+    thread.on('message', (redacted: FromThread) => {
+      if (this.#thread === thread) this.#endRunning(redacted)
+    })
+    // The next request starts a new thread.
     thread.on('error', () => this.#onGone(thread))
     thread.on('exit', () => this.#onGone(thread))
     return thread
@@ -80,15 +88,22 @@ export class Redactor {
   #onGone(thread: Worker | undefined): void {
     if (this.#thread !== thread) return
     this.#thread = undefined
-    for (const id of this.#pending.keys()) this.#settle(id, null)
+    this.#endRunning(null)
   }
 
-  #settle(id: number, redacted: Redacted): void {
-    const pending = this.#pending.get(id)
-    if (pending === undefined) return
-    this.#pending.delete(id)
-    this.#units -= pending.units
-    clearTimeout(pending.timer)
-    pending.resolve(redacted)
+  #endRunning(redacted: RedactedTexts | null): void {
+    clearTimeout(this.#timer)
+    const ended = this.#running
+    this.#running = undefined
+    if (ended !== undefined) this.#settle(ended, redacted)
+    this.#runNext()
+  }
+
+  #settle({ customerId, units, resolve }: Pending, redacted: RedactedTexts | null): void {
+    this.#units -= units
+    const ofCustomer = (this.#unitsOf.get(customerId) ?? 0) - units
+    if (ofCustomer > 0) this.#unitsOf.set(customerId, ofCustomer)
+    else this.#unitsOf.delete(customerId)
+    resolve(redacted)
   }
 }

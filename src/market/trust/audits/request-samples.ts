@@ -11,7 +11,12 @@ export interface RequestSamples {
   readonly shared: SharedRequests
   readonly manners: RecentManners
   /** See OnServed in chat/complete.ts. */
-  readonly onServed: (request: ServedRequest, ticket: Ticket, receipt: Receipt, text: () => string) => void
+  readonly onServed: (
+    request: ServedRequest,
+    ticket: Ticket,
+    receipt: Receipt,
+    generated: { readonly text: () => string },
+  ) => void
   /** Calls the listener for each answer to a customer that shares its requests. */
   listen(listener: ServedListener): void
 }
@@ -50,7 +55,7 @@ export function createRequestSamples(
     listen(added) {
       listener = added
     },
-    onServed(request, ticket, receipt, text) {
+    onServed(request, ticket, receipt, { text }) {
       const { caller, job } = request
       if (job.task !== 'chat' || receipt.offer === null) return
       manners.note(job, clock.monotonicMs())

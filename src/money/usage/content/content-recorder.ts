@@ -1,5 +1,5 @@
 import type { Sql } from '../../../base/db/pool.ts'
-import type { ContentMessage, Redact, RequestContent } from '../../../base/domain/request-content.ts'
+import type { ContentMessage, Redact, RedactableText, RequestContent } from '../../../base/domain/request-content.ts'
 import type { Log } from '../../../base/runtime/log.ts'
 import type { Clock, Scheduler } from '../../../base/runtime/scheduler.ts'
 
@@ -17,8 +17,10 @@ export interface ContentRecorderDeps {
 export interface ServedContent {
   readonly requestId: string
   readonly customerId: string
-  readonly messages: readonly ContentMessage[]
-  readonly answer: string
+  readonly messages: readonly (ContentMessage & RedactableText)[]
+  /** The reasoning, the content and the calls of each choice. */
+  readonly answer: readonly RedactableText[]
+  /** Messages were left out. */
   readonly isCut: boolean
 }
 
@@ -52,7 +54,7 @@ export class ContentRecorder {
 
   /** Resolves with what is recorded, before it is written; with null if nothing is. Never rejects. */
   record(served: ServedContent): Promise<RequestContent | null> {
-    const units = served.answer.length + served.messages.reduce((sum, { text }) => sum + text.length, 0)
+    const units = [...served.answer, ...served.messages].reduce((sum, { text }) => sum + text.length, 0)
     if (this.#waitingUnits + units > WAITING_UNITS_MAX) {
       this.#noteLost('too many texts wait')
       return Promise.resolve(null)
@@ -66,7 +68,8 @@ export class ContentRecorder {
 
   async #redacted({ requestId, customerId, messages, answer, isCut }: ServedContent, units: number) {
     try {
-      const redacted = await this.#deps.redact([...messages.map(({ text }) => text), answer])
+      const all = [...messages, ...answer]
+      const redacted = await this.#deps.redact(all, customerId)
       if (redacted === null) {
         this.#waitingUnits -= units
         this.#noteLost('texts could not be redacted')
@@ -75,9 +78,9 @@ export class ContentRecorder {
       const { texts, redactions } = redacted
       const content: RequestContent = {
         messages: messages.map(({ role }, index) => ({ role, text: texts[index] ?? '' })),
-        answer: texts.at(-1) ?? '',
+        answer: texts.slice(messages.length).join('\n'),
         redactions,
-        isCut,
+        isCut: isCut || all.some(({ text, length }) => length < text.length),
       }
       const sealed = this.#deps.seal(JSON.stringify(content), requestId)
       this.#rows.push({ requestId, customerId, sealed, units })

@@ -8,7 +8,7 @@ import { readRequestId } from '../../../wire/api/request-id.ts'
 /** Decrypts what `ContentRecorder` has sealed; null: no master key of this gateway opens it. */
 export type OpenContent = (sealed: Buffer, requestId: string) => string | null
 
-export interface ReadContent {
+interface ReadContent {
   readonly customerId: string
   readonly content: ShownContent
 }
