@@ -43,8 +43,8 @@ export function AuditTable<Row extends Audit>({
               <State state={passed ? 'ok' : 'danger'}>{passed ? t`passed` : t`failed`}</State>
             ),
         },
-        { title: t`Figure`, align: 'right', isLabelled: true, cell: ({ audit }) => audit.statistic.toFixed(3) },
-        { title: t`Sample`, align: 'right', isLabelled: true, cell: ({ audit }) => countText(audit.sample) },
+        { title: t`Figure`, align: 'right', cell: ({ audit }) => audit.statistic.toFixed(3) },
+        { title: t`Sample`, align: 'right', cell: ({ audit }) => countText(audit.sample) },
       ]}
     />
   )

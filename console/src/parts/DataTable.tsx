@@ -15,8 +15,6 @@ export interface Column<Row> {
    * form the lines below. All but names and actions stand below their title.
    */
   readonly place?: 'name' | 'figure' | 'actions' | 'hidden'
-  /** Changes nothing: a phone always shows the title. */
-  readonly isLabelled?: true
   /**
    * Lets the title of the column sort the rows by this value. Not for tables whose rows are read page by page: only
    * those that were read would be sorted.

@@ -65,10 +65,9 @@ export function Invitations({
                 { title: t`Role`, cell: ({ role }) => codeText(role) },
                 {
                   title: t`Ends`,
-                  isLabelled: true,
                   cell: ({ expires_at }) => <When at={expires_at} form="distance" />,
                 },
-                { title: t`By`, isLabelled: true, cell: ({ made_by }) => made_by ?? t`the command line` },
+                { title: t`By`, cell: ({ made_by }) => made_by ?? t`the command line` },
                 {
                   title: '',
                   align: 'right',

@@ -38,7 +38,6 @@ export function PayoutChanges({
         { title: t`Earnings go to`, cell: change => target(change, nameOf) },
         {
           title: t`Asked for by`,
-          isLabelled: true,
           cell: ({ requested_by }) => requested_by ?? t`the operator or provider`,
         },
         {

@@ -104,7 +104,6 @@ function Statement({ customerId }: { customerId: string }) {
                 {
                   title: t`Balance`,
                   align: 'right',
-                  isLabelled: true,
                   cell: ({ balance_usd }) => <Balance usd={balance_usd} />,
                 },
               ]}

@@ -73,9 +73,9 @@ function AgentPanels({ hosterId }: { hosterId: string }) {
                     place: 'figure',
                     cell: each => t`${countText(each.free_slots)} of ${countText(each.slots)}`,
                   },
-                  { title: t`Version`, isLabelled: true, cell: ({ version }) => version || '–' },
-                  { title: t`Nodes`, align: 'right', isLabelled: true, cell: ({ nodes }) => countText(nodes) },
-                  { title: t`Since`, isLabelled: true, cell: each => <When at={each.connected_at} form="distance" /> },
+                  { title: t`Version`, cell: ({ version }) => version || '–' },
+                  { title: t`Nodes`, align: 'right', cell: ({ nodes }) => countText(nodes) },
+                  { title: t`Since`, cell: each => <When at={each.connected_at} form="distance" /> },
                 ]}
               />
             )

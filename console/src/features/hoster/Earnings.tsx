@@ -135,23 +135,20 @@ function Statement({ earnings, hosterId }: { earnings: EarningsShown; hosterId: 
           columns={[
             { title: t`Day (UTC)`, cell: ({ day }) => utcDayText(day) },
             { title: t`Model`, place: 'name', cell: ({ model }) => model },
-            { title: t`Requests`, align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+            { title: t`Requests`, align: 'right', cell: ({ requests }) => countText(requests) },
             {
               title: t`Tokens in / out`,
               align: 'right',
-              isLabelled: true,
               cell: each => `${countText(each.input_tokens)} / ${countText(each.output_tokens)}`,
             },
             {
               title: t`Charged`,
               align: 'right',
-              isLabelled: true,
               cell: ({ gross_usd }) => <Amount usd={gross_usd} />,
             },
             {
               title: t`Refunded`,
               align: 'right',
-              isLabelled: true,
               cell: each => <Amount usd={each.refunded_share_usd} />,
             },
             {
@@ -225,7 +222,6 @@ function Payouts({ hosterId }: { hosterId: string }) {
                   },
                   {
                     title: t`Ended`,
-                    isLabelled: true,
                     cell: ({ ended_at: at }) => (at === null ? t`not yet` : <When at={at} />),
                   },
                   { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => chargeText(amount_usd) },

@@ -55,10 +55,9 @@ export function HosterKeys({ hosterId }: { hosterId: string }) {
                   ),
                 },
                 { title: t`Scopes`, cell: ({ scopes }) => scopes.join(', ') },
-                { title: t`Made`, isLabelled: true, cell: ({ created_at }) => <When at={created_at} /> },
+                { title: t`Made`, cell: ({ created_at }) => <When at={created_at} /> },
                 {
                   title: t`Expires`,
-                  isLabelled: true,
                   cell: ({ expires_at: at }) => (at === null ? t`never` : <When at={at} form="distance" />),
                 },
                 {

@@ -24,7 +24,7 @@ export function HosterLinks({ hosters }: { hosters: readonly HosterMembership[] 
           ),
         },
         { title: t`State`, cell: ({ state }) => <State state={hosterStates[state].mark}>{codeText(state)}</State> },
-        { title: t`Your role`, isLabelled: true, cell: ({ role }) => codeText(role) },
+        { title: t`Your role`, cell: ({ role }) => codeText(role) },
       ]}
     />
   )

@@ -80,7 +80,7 @@ export function HosterSettings() {
                 { title: t`Time`, cell: ({ at }) => <When at={at} /> },
                 { title: t`State`, place: 'name', cell: ({ to }) => codeText(to) },
                 { title: t`Reason`, cell: ({ reason, reason_codes }) => saidText(reason, reason_codes) },
-                { title: t`By`, isLabelled: true, cell: ({ by }) => (by === 'system' ? t`the gateway` : codeText(by)) },
+                { title: t`By`, cell: ({ by }) => (by === 'system' ? t`the gateway` : codeText(by)) },
               ]}
             />
           )}
@@ -162,7 +162,7 @@ function People({ hosterId }: { hosterId: string }) {
                       role
                     ),
                 },
-                { title: t`Joined`, isLabelled: true, cell: ({ joined_at }) => <When at={joined_at} /> },
+                { title: t`Joined`, cell: ({ joined_at }) => <When at={joined_at} /> },
                 {
                   title: '',
                   align: 'right',

@@ -127,14 +127,12 @@ function Candidates({ offer: { model, candidates, market } }: { offer: Offer }) 
         },
         {
           title: t`By price`,
-          isLabelled: true,
           cell: each =>
             each.wins_cheapest ? t`cheapest` : each.price_rank === 1 ? t`tied` : t`place ${each.price_rank}`,
         },
         {
           title: t`First choice, balanced`,
           align: 'right',
-          isLabelled: true,
           cell: each => shareText(each.balanced_share),
         },
         ...(market.is_assumed ? [] : demandColumns(market.days)),
@@ -150,7 +148,7 @@ function Candidates({ offer: { model, candidates, market } }: { offer: Offer }) 
 /** Without demand, there is nothing to multiply the share with. */
 function demandColumns(days: number): Column<OfferCandidate>[] {
   return [
-    { title: t`Requests`, align: 'right', isLabelled: true, cell: each => countText(each.requests) },
+    { title: t`Requests`, align: 'right', cell: each => countText(each.requests) },
     {
       title: t`You earn, ${days} days`,
       align: 'right',
@@ -178,7 +176,7 @@ function Others({ market }: { market: Offer['market'] }) {
             place: 'name',
             cell: ({ name, provider }) => <Provider kind={provider} label={name} />,
           },
-          { title: t`Trust`, align: 'right', isLabelled: true, cell: ({ trust }) => trust.toFixed(2) },
+          { title: t`Trust`, align: 'right', cell: ({ trust }) => trust.toFixed(2) },
           {
             title: t`Typical request, USD`,
             align: 'right',
@@ -201,10 +199,9 @@ function Versions({ versions, model }: { versions: Offer['versions']; model: str
         keyOf={({ version }) => String(version)}
         columns={[
           { title: t`Version`, place: 'name', cell: ({ version }) => version },
-          { title: t`From`, isLabelled: true, cell: ({ valid_from }) => <When at={valid_from} /> },
+          { title: t`From`, cell: ({ valid_from }) => <When at={valid_from} /> },
           {
             title: t`Until`,
-            isLabelled: true,
             cell: ({ valid_until: at }) => (at === null ? t`now` : <When at={at} />),
           },
           { title: t`Input / output`, align: 'right', place: 'figure', cell: priceText },

@@ -178,17 +178,15 @@ function Models({ hosterId }: { hosterId: string }) {
                     title: t`State`,
                     cell: ({ state }) => <State state={serverStates[state].mark}>{serverStates[state].text}</State>,
                   },
-                  { title: t`Running`, align: 'right', isLabelled: true, cell: each => countText(each.in_flight) },
+                  { title: t`Running`, align: 'right', cell: each => countText(each.in_flight) },
                   {
                     title: t`First token`,
                     align: 'right',
-                    isLabelled: true,
                     cell: each => (each.first_token_p50_ms === null ? '–' : durationText(each.first_token_p50_ms)),
                   },
                   {
                     title: t`Answered today`,
                     align: 'right',
-                    isLabelled: true,
                     cell: each => countText(each.answered_today),
                   },
                   { title: t`Failed`, align: 'right', place: 'figure', cell: each => failedText(each) },

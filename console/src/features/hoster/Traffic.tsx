@@ -74,14 +74,12 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
             {
               title: t`Your faults`,
               align: 'right',
-              isLabelled: true,
               cell: ({ attempts, faults }) =>
                 faults === 0 ? '–' : `${countText(faults)} (${shareText(faults / attempts)})`,
             },
             {
               title: t`Not counted against you`,
               align: 'right',
-              isLabelled: true,
               cell: ({ attempts, answered, faults }) => countText(attempts - answered - faults),
             },
           ]}
@@ -132,14 +130,12 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
             {
               title: t`You reported`,
               align: 'right',
-              isLabelled: true,
               cell: ({ tokens }) => countText(tokens.reported),
             },
-            { title: t`We counted`, align: 'right', isLabelled: true, cell: ({ tokens }) => countText(tokens.counted) },
+            { title: t`We counted`, align: 'right', cell: ({ tokens }) => countText(tokens.counted) },
             {
               title: t`Difference`,
               align: 'right',
-              isLabelled: true,
               cell: ({ tokens }) => differenceText(tokens),
             },
             { title: t`Billed`, align: 'right', place: 'figure', cell: ({ tokens }) => countText(tokens.billed) },

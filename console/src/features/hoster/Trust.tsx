@@ -93,11 +93,10 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
             {
               title: t`Rate`,
               align: 'right',
-              isLabelled: true,
               cell: ({ rate, sample }) => (sample === 0 ? '–' : shareText(rate)),
             },
-            { title: t`Of`, align: 'right', isLabelled: true, cell: ({ sample }) => countText(Math.round(sample)) },
-            { title: t`Weight`, align: 'right', isLabelled: true, cell: ({ exponent }) => exponent },
+            { title: t`Of`, align: 'right', cell: ({ sample }) => countText(Math.round(sample)) },
+            { title: t`Weight`, align: 'right', cell: ({ exponent }) => exponent },
             { title: t`Counts`, align: 'right', place: 'figure', cell: ({ bound }) => bound.toFixed(3) },
           ]}
         />
@@ -119,7 +118,7 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
               ),
             },
             { title: t`Has`, align: 'right', place: 'figure', cell: ({ has }) => gateNumber(has) },
-            { title: t`Needs`, align: 'right', isLabelled: true, cell: ({ needs }) => gateNumber(needs) },
+            { title: t`Needs`, align: 'right', cell: ({ needs }) => gateNumber(needs) },
           ]}
         />
       </Panel>
@@ -180,12 +179,11 @@ function Tests({ trust }: { trust: OwnTrust }) {
         keyOf={({ signal }) => signal}
         columns={[
           { title: t`Test`, place: 'name', cell: ({ signal }) => auditTexts[signal] },
-          { title: t`Audits`, align: 'right', isLabelled: true, cell: ({ audits }) => countText(audits) },
+          { title: t`Audits`, align: 'right', cell: ({ audits }) => countText(audits) },
           { title: t`Smallest p`, align: 'right', place: 'figure', cell: ({ p }) => smallText(p) },
           {
             title: t`Proof below`,
             align: 'right',
-            isLabelled: true,
             cell: each =>
               t`${smallText(each.proof_alone_below)}, or ${smallText(each.proof_with_another_below)} with another`,
           },

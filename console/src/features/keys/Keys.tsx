@@ -163,7 +163,6 @@ export function Keys() {
                   {
                     title: t`USD in all`,
                     align: 'right',
-                    isLabelled: true,
                     cell: ({ usage }) => <Charge usd={usage.total_usd} />,
                   },
                   {
@@ -173,7 +172,6 @@ export function Keys() {
                   },
                   {
                     title: t`Expires`,
-                    isLabelled: true,
                     cell: ({ expires_at }) =>
                       expires_at === null ? t`never` : <When at={expires_at} form="distance" />,
                   },

@@ -131,7 +131,6 @@ export function Models() {
                   {
                     title: t`First token`,
                     align: 'right',
-                    isLabelled: true,
                     cell: ({ id }) => {
                       const ms = facts.data?.data.find(each => each.id === id)?.first_token_ms ?? null
                       return ms === null ? '–' : durationText(ms)
@@ -140,7 +139,6 @@ export function Models() {
                   {
                     title: t`Context`,
                     align: 'right',
-                    isLabelled: true,
                     cell: each => compactCount(each.context_length),
                   },
                   {

@@ -228,7 +228,6 @@ function Body({ customer }: { customer: CustomerDetail }) {
               {
                 title: t`This month`,
                 align: 'right',
-                isLabelled: true,
                 cell: ({ usage }) => <Charge usd={usage.month_usd} />,
                 sortBy: ({ usage }) => usage.month_usd,
               },
@@ -236,7 +235,6 @@ function Body({ customer }: { customer: CustomerDetail }) {
                 title: t`In all`,
                 align: 'right',
                 place: 'figure',
-                isLabelled: true,
                 cell: ({ usage }) => <Charge usd={usage.total_usd} />,
                 sortBy: ({ usage }) => usage.total_usd,
               },

@@ -91,13 +91,11 @@ export function Customers() {
                     {
                       title: t`Requests, 30 days`,
                       align: 'right',
-                      isLabelled: true,
                       cell: ({ requests_30d }) => countText(requests_30d),
                     },
                     {
                       title: t`Spent, 30 days`,
                       align: 'right',
-                      isLabelled: true,
                       cell: ({ spent_30d_usd }) => <Balance usd={spent_30d_usd} />,
                     },
                     { title: t`People`, align: 'right', place: 'hidden', cell: ({ people }) => countText(people) },
@@ -106,7 +104,6 @@ export function Customers() {
                       title: t`Balance`,
                       align: 'right',
                       place: 'figure',
-                      isLabelled: true,
                       cell: ({ balance_usd }) => <Balance usd={balance_usd} />,
                     },
                   ]}

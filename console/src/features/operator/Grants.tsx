@@ -71,10 +71,9 @@ export function Grants() {
                   { title: t`Reason`, cell: ({ reason, ref }) => `${reason} (${ref})` },
                   {
                     title: t`Kind`,
-                    isLabelled: true,
                     cell: ({ is_promotion }) => (is_promotion ? t`promotion` : t`paid`),
                   },
-                  { title: t`Asked by`, isLabelled: true, cell: ({ requested_by }) => requested_by },
+                  { title: t`Asked by`, cell: ({ requested_by }) => requested_by },
                   { title: t`Time`, cell: ({ requested_at }) => <When at={requested_at} /> },
                   {
                     title: t`State`,
@@ -88,7 +87,6 @@ export function Grants() {
                     title: 'USD',
                     align: 'right',
                     place: 'figure',
-                    isLabelled: true,
                     cell: ({ amount_usd }) => chargeText(amount_usd),
                   },
                   {

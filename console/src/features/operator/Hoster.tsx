@@ -96,7 +96,6 @@ function Body({ hoster }: { hoster: HosterReview }) {
               { title: t`Model`, place: 'name', cell: ({ model }) => model },
               {
                 title: t`Quantization`,
-                isLabelled: true,
                 cell: ({ model }) =>
                   hoster.manifest?.models.find(({ id }) => id === model)?.quantization ?? t`not stated`,
               },
@@ -104,7 +103,6 @@ function Body({ hoster }: { hoster: HosterReview }) {
                 title: t`USD per million, in / out`,
                 align: 'right',
                 place: 'figure',
-                isLabelled: true,
                 cell: each => `${exactUsd(each.input_usd_per_million)} / ${exactUsd(each.output_usd_per_million)}`,
               },
             ]}
@@ -145,7 +143,7 @@ function Body({ hoster }: { hoster: HosterReview }) {
             { title: t`Time`, cell: ({ at }) => <When at={at} /> },
             { title: t`State`, place: 'name', cell: ({ to }) => codeText(to) },
             { title: t`Reason`, cell: ({ reason, reason_codes }) => saidText(reason, reason_codes) },
-            { title: t`By`, isLabelled: true, cell: ({ by }) => (by === 'system' ? t`the gateway` : codeText(by)) },
+            { title: t`By`, cell: ({ by }) => (by === 'system' ? t`the gateway` : codeText(by)) },
           ]}
         />
       </Panel>
@@ -195,7 +193,6 @@ function Verification({ verification }: { verification: HosterReview['verificati
           {
             title: t`Result`,
             place: 'figure',
-            isLabelled: true,
             cell: ({ isPassed }) => <State state={isPassed ? 'ok' : 'warn'}>{isPassed ? t`passed` : t`open`}</State>,
           },
           { title: t`Detail`, cell: ({ isPassed, problem }) => (isPassed ? '' : problem) },

@@ -121,12 +121,11 @@ function Clawbacks({
         { title: t`Taken back`, place: 'name', cell: ({ at }) => <When at={at} /> },
         { title: t`For`, cell: ({ cause }) => (cause === 'fraud' ? t`fraud` : t`a disputed payment`) },
         { title: t`Reason`, cell: ({ reason }) => reason },
-        { title: t`By`, isLabelled: true, cell: ({ made_by }) => made_by ?? t`the command line` },
+        { title: t`By`, cell: ({ made_by }) => made_by ?? t`the command line` },
         {
           title: 'USD',
           align: 'right',
           place: 'figure',
-          isLabelled: true,
           cell: ({ amount_usd }) => chargeText(amount_usd),
         },
         {

@@ -80,14 +80,12 @@ export function HosterTrust({ hoster }: { hoster: Pick<HosterReview, 'id' | 'nam
                 {
                   title: t`Sample`,
                   align: 'right',
-                  isLabelled: true,
                   cell: ({ sample }) => countText(Math.round(sample)),
                 },
                 {
                   title: t`Bound`,
                   align: 'right',
                   place: 'figure',
-                  isLabelled: true,
                   cell: ({ bound }) => bound.toFixed(3),
                 },
               ]}

@@ -73,14 +73,12 @@ export function Hosters() {
                   {
                     title: t`Trust`,
                     align: 'right',
-                    isLabelled: true,
                     cell: ({ trust_score }) => trust_score.toFixed(2),
                     sortBy: ({ trust_score }) => trust_score,
                   },
                   {
                     title: t`Share`,
                     align: 'right',
-                    isLabelled: true,
                     cell: ({ share }) => shareText(share),
                     sortBy: ({ share }) => share,
                   },

@@ -81,7 +81,7 @@ export function Log() {
                         </Link>
                       ),
                   },
-                  { title: t`From`, isLabelled: true, cell: ({ address }) => address ?? '–' },
+                  { title: t`From`, cell: ({ address }) => address ?? '–' },
                 ]}
               />
               {log.hasNextPage && (

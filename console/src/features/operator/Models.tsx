@@ -95,29 +95,25 @@ function Sold({ models, only }: { models: readonly SoldModel[]; only: string | u
               { title: t`State`, cell: ({ state }) => <ServerState state={state} />, sortBy: ({ state }) => state },
               {
                 title: t`Attempts today`,
-                isLabelled: true,
                 cell: server => <ServerAttempts model={server.model} server={server} />,
                 sortBy: ({ attempts_today: attempts }) => attempts,
               },
-              { title: t`Last error`, isLabelled: true, cell: ({ last_error }) => <ServerError error={last_error} /> },
+              { title: t`Last error`, cell: ({ last_error }) => <ServerError error={last_error} /> },
               {
                 title: t`First token`,
                 align: 'right',
-                isLabelled: true,
                 cell: ({ first_token_p50_ms: ms }) => (ms === null ? '–' : durationText(ms)),
                 sortBy: ({ first_token_p50_ms: ms }) => ms,
               },
               {
                 title: t`Context`,
                 align: 'right',
-                isLabelled: true,
                 cell: ({ context_tokens }) => compactCount(context_tokens),
                 sortBy: ({ context_tokens }) => context_tokens,
               },
               {
                 title: t`Trust`,
                 align: 'right',
-                isLabelled: true,
                 cell: ({ trust_score }) => (trust_score === null ? '–' : trust_score.toFixed(2)),
                 sortBy: ({ trust_score }) => trust_score,
               },
@@ -125,7 +121,6 @@ function Sold({ models, only }: { models: readonly SoldModel[]; only: string | u
                 title: t`Price`,
                 align: 'right',
                 place: 'figure',
-                isLabelled: true,
                 cell: offer => <PriceText price={offer} />,
                 sortBy: ({ input_usd_per_million, output_usd_per_million }) =>
                   input_usd_per_million + output_usd_per_million,
@@ -170,13 +165,11 @@ function PriceVersions({ model }: { model: string | undefined }) {
                 {
                   title: t`Version`,
                   align: 'right',
-                  isLabelled: true,
                   cell: ({ version }) => countText(version),
                 },
-                { title: t`From`, isLabelled: true, cell: ({ valid_from }) => <When at={valid_from} /> },
+                { title: t`From`, cell: ({ valid_from }) => <When at={valid_from} /> },
                 {
                   title: t`Until`,
-                  isLabelled: true,
                   cell: ({ valid_until }) =>
                     valid_until === null ? <State state="ok">{t`current`}</State> : <When at={valid_until} />,
                 },
@@ -184,7 +177,6 @@ function PriceVersions({ model }: { model: string | undefined }) {
                   title: t`Price`,
                   align: 'right',
                   place: 'figure',
-                  isLabelled: true,
                   cell: price => <PriceText price={price} />,
                 },
               ]}

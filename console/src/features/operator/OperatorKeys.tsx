@@ -58,16 +58,14 @@ export function OperatorKeys() {
                     </>
                   ),
                 },
-                { title: t`Person`, isLabelled: true, cell: ({ person }) => person.email },
-                { title: t`Scopes`, isLabelled: true, cell: ({ scopes }) => scopes.map(codeText).join(', ') },
+                { title: t`Person`, cell: ({ person }) => person.email },
+                { title: t`Scopes`, cell: ({ scopes }) => scopes.map(codeText).join(', ') },
                 {
                   title: t`Expires`,
-                  isLabelled: true,
                   cell: ({ expires_at: at }) => (at === null ? t`never` : <When at={at} form="distance" />),
                 },
                 {
                   title: t`Last used`,
-                  isLabelled: true,
                   cell: ({ last_used_at: at }) => (at === null ? t`never` : <When at={at} form="distance" />),
                 },
                 {

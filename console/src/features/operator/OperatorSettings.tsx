@@ -84,7 +84,6 @@ export function OperatorSettings() {
                       title: t`Value`,
                       align: 'right',
                       place: 'figure',
-                      isLabelled: true,
                       cell: ({ value }) => (value === null ? '–' : <code>{value}</code>),
                     },
                     {

@@ -118,10 +118,9 @@ export function Overview() {
                       </State>
                     ),
                   },
-                  { title: t`Version`, isLabelled: true, cell: ({ version }) => version ?? t`unknown` },
+                  { title: t`Version`, cell: ({ version }) => version ?? t`unknown` },
                   {
                     title: t`Started`,
-                    isLabelled: true,
                     cell: ({ started_at }) => <When at={started_at} form="distance" />,
                   },
                 ]}
@@ -162,21 +161,18 @@ function Servers({ servers }: { servers: readonly ShownServer[] }) {
         {
           title: t`First token`,
           align: 'right',
-          isLabelled: true,
           cell: ({ first_token_p50_ms: ms }) => (ms === null ? '–' : durationText(ms)),
           sortBy: ({ first_token_p50_ms: ms }) => ms,
         },
         {
           title: t`Attempts today`,
-          isLabelled: true,
           cell: server => <ServerAttempts model={server.model} server={server} />,
           sortBy: ({ attempts_today: attempts }) => attempts,
         },
-        { title: t`Last error`, isLabelled: true, cell: ({ last_error }) => <ServerError error={last_error} /> },
+        { title: t`Last error`, cell: ({ last_error }) => <ServerError error={last_error} /> },
         {
           title: t`Running`,
           align: 'right',
-          isLabelled: true,
           cell: ({ in_flight }) => countText(in_flight),
           sortBy: ({ in_flight }) => in_flight,
         },

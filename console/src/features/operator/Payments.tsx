@@ -85,7 +85,6 @@ export function Payments() {
                     title: 'USD',
                     align: 'right',
                     place: 'figure',
-                    isLabelled: true,
                     cell: ({ amount_usd }) => roundUsd(amount_usd),
                   },
                   {

@@ -142,14 +142,12 @@ function Body({ batch }: { batch: PayoutBatchShown }) {
             {
               title: t`Promotion`,
               align: 'right',
-              isLabelled: true,
               cell: ({ promotion_usd }) => chargeText(promotion_usd),
             },
             {
               title: 'USD',
               align: 'right',
               place: 'figure',
-              isLabelled: true,
               cell: ({ amount_usd }) => chargeText(amount_usd),
             },
             {

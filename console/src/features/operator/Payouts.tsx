@@ -84,7 +84,6 @@ export function Payouts() {
                 title: t`Payable`,
                 align: 'right',
                 place: 'figure',
-                isLabelled: true,
                 cell: ({ payable_usd }) => <Balance usd={payable_usd} />,
               },
             ]}
@@ -135,7 +134,7 @@ function Batches() {
                       </Link>
                     ),
                   },
-                  { title: t`By`, isLabelled: true, cell: ({ prepared_by }) => prepared_by ?? t`the command line` },
+                  { title: t`By`, cell: ({ prepared_by }) => prepared_by ?? t`the command line` },
                   { title: t`How`, cell: ({ driver }) => payoutWord(driver, 'bank') },
                   {
                     title: t`State`,
@@ -146,13 +145,12 @@ function Batches() {
                       </>
                     ),
                   },
-                  { title: t`Payouts`, align: 'right', isLabelled: true, cell: ({ payouts }) => countText(payouts) },
-                  { title: t`Paid`, align: 'right', isLabelled: true, cell: ({ paid_usd }) => chargeText(paid_usd) },
+                  { title: t`Payouts`, align: 'right', cell: ({ payouts }) => countText(payouts) },
+                  { title: t`Paid`, align: 'right', cell: ({ paid_usd }) => chargeText(paid_usd) },
                   {
                     title: 'USD',
                     align: 'right',
                     place: 'figure',
-                    isLabelled: true,
                     cell: ({ amount_usd }) => chargeText(amount_usd),
                   },
                 ]}
@@ -202,14 +200,12 @@ function Funds() {
                 {
                   title: t`Balance`,
                   align: 'right',
-                  isLabelled: true,
                   cell: ({ balance_usd }) => <Balance usd={balance_usd} />,
                   sortBy: ({ balance_usd }) => balance_usd,
                 },
                 {
                   title: t`Held`,
                   align: 'right',
-                  isLabelled: true,
                   cell: ({ held_usd, held_until: until }) => (
                     <>
                       <Balance usd={held_usd} />
@@ -226,7 +222,6 @@ function Funds() {
                   title: t`Payable`,
                   align: 'right',
                   place: 'figure',
-                  isLabelled: true,
                   cell: ({ payable_usd }) => <Balance usd={payable_usd} />,
                   sortBy: ({ payable_usd }) => payable_usd,
                 },

@@ -104,7 +104,6 @@ export function People() {
                     },
                     {
                       title: t`Last seen`,
-                      isLabelled: true,
                       cell: ({ last_seen_at: at }) =>
                         at === null ? t`not signed in` : <When at={at} form="distance" />,
                     },
@@ -216,23 +215,20 @@ function Joined() {
         keyOf={({ id }) => id}
         columns={[
           personColumn,
-          { title: t`Invited as`, isLabelled: true, cell: ({ invited_role: role }) => roleText(role) },
-          { title: t`Invited by`, isLabelled: true, cell: ({ invited_by: by }) => by ?? t`nobody here` },
+          { title: t`Invited as`, cell: ({ invited_role: role }) => roleText(role) },
+          { title: t`Invited by`, cell: ({ invited_by: by }) => by ?? t`nobody here` },
           {
             title: t`Joined`,
-            isLabelled: true,
             cell: ({ invited_at: at }) => at !== null && <When at={at} form="distance" />,
           },
           {
             title: t`Address`,
-            isLabelled: true,
             cell: ({ is_verified: is }) => (
               <State state={is ? 'ok' : 'warn'}>{is ? t`proved address` : t`unproved address`}</State>
             ),
           },
           {
             title: t`Second factor`,
-            isLabelled: true,
             cell: ({ has_second_factor: has }) => (
               <State state={has ? 'ok' : 'warn'}>{has ? t`yes` : t`not yet`}</State>
             ),
@@ -305,7 +301,7 @@ function RoleChanges() {
         columns={[
           { title: t`Person`, place: 'name', cell: ({ email }) => email },
           { title: t`Role`, cell: ({ from, role }) => t`${roleText(from)} to ${roleText(role)}` },
-          { title: t`Asked by`, isLabelled: true, cell: ({ requested_by }) => requested_by ?? t`nobody here` },
+          { title: t`Asked by`, cell: ({ requested_by }) => requested_by ?? t`nobody here` },
           { title: t`Time`, cell: ({ requested_at }) => <When at={requested_at} /> },
           {
             title: '',

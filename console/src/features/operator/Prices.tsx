@@ -61,19 +61,16 @@ export function Prices() {
                       title: t`Percent`,
                       align: 'right',
                       place: 'figure',
-                      isLabelled: true,
                       cell: ({ percent }) => `${percent} %`,
                       sortBy: ({ percent }) => Number(percent),
                     },
                     {
                       title: t`Models`,
-                      isLabelled: true,
                       cell: ({ models }) => rulesText(models).replaceAll('\n', ', ') || '–',
                     },
                     {
                       title: t`Customers`,
                       align: 'right',
-                      isLabelled: true,
                       cell: ({ customers }) => countText(customers),
                       sortBy: ({ customers }) => customers,
                     },
@@ -119,7 +116,6 @@ export function Prices() {
                   {
                     title: t`Price group`,
                     place: 'figure',
-                    isLabelled: true,
                     cell: tier => groupOf(data, tier) ?? t`list prices`,
                   },
                   {

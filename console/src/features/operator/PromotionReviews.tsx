@@ -43,7 +43,6 @@ export function PromotionReviews({ reviews }: { reviews: readonly Review[] }) {
             title: 'USD',
             align: 'right',
             place: 'figure',
-            isLabelled: true,
             cell: ({ share_usd }) => chargeText(share_usd),
           },
           {

@@ -231,14 +231,12 @@ function Models({
         {
           title: t`Running`,
           align: 'right',
-          isLabelled: true,
           cell: ({ server }) => (server === null ? '–' : countText(server.in_flight)),
           sortBy: ({ server }) => server?.in_flight ?? null,
         },
         {
           title: t`Answered today`,
           align: 'right',
-          isLabelled: true,
           cell: ({ server }) =>
             server === null || server.ok_share === null
               ? '–'
@@ -248,7 +246,6 @@ function Models({
         {
           title: t`Costs you`,
           align: 'right',
-          isLabelled: true,
           cell: ({ cost, list_price }) => (
             <>
               {cost === null ? '–' : <PriceText price={cost} />}
@@ -262,7 +259,6 @@ function Models({
           title: t`Sold for`,
           align: 'right',
           place: 'figure',
-          isLabelled: true,
           cell: model => (
             <>
               <PriceText price={model.price} />

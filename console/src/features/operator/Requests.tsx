@@ -120,9 +120,9 @@ export function Requests() {
                           </Link>
                         ),
                       },
-                      { title: t`Key`, isLabelled: true, cell: ({ key, label }) => label ?? key?.name ?? '–' },
-                      { title: t`Model`, isLabelled: true, cell: ({ model }) => model },
-                      { title: t`Server`, isLabelled: true, cell: ({ server }) => server ?? '–' },
+                      { title: t`Key`, cell: ({ key, label }) => label ?? key?.name ?? '–' },
+                      { title: t`Model`, cell: ({ model }) => model },
+                      { title: t`Server`, cell: ({ server }) => server ?? '–' },
                       {
                         title: t`Ended`,
                         cell: ({ success, outcome, failures, error }) => (
@@ -137,12 +137,11 @@ export function Requests() {
                           </span>
                         ),
                       },
-                      { title: t`Took`, align: 'right', isLabelled: true, cell: each => durationText(each.latency_ms) },
+                      { title: t`Took`, align: 'right', cell: each => durationText(each.latency_ms) },
                       {
                         title: 'USD',
                         align: 'right',
                         place: 'figure',
-                        isLabelled: true,
                         cell: ({ charged_usd: usd }) => <Charge usd={usd} />,
                       },
                     ]}

@@ -67,18 +67,16 @@ export function Sales() {
                     </Link>
                   ),
                 },
-                { title: t`Requests`, align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+                { title: t`Requests`, align: 'right', cell: ({ requests }) => countText(requests) },
                 {
                   title: t`Margin`,
                   align: 'right',
-                  isLabelled: true,
                   cell: ({ margin_usd: usd }) => (usd === null ? '–' : <Amount usd={usd} />),
                 },
                 {
                   title: 'USD',
                   align: 'right',
                   place: 'figure',
-                  isLabelled: true,
                   cell: each => <Charge usd={each.charged_usd} />,
                 },
               ]}
@@ -108,7 +106,6 @@ export function Sales() {
                   title: t`USD in 30 days`,
                   align: 'right',
                   place: 'figure',
-                  isLabelled: true,
                   cell: each => <Charge usd={each.spent_30d_usd} />,
                 },
               ]}
@@ -202,35 +199,30 @@ function SalesTable({ buckets }: { buckets: readonly UsageBucket[] }) {
           {
             title: t`Requests`,
             align: 'right',
-            isLabelled: true,
             cell: ({ requests }) => countText(requests),
             sortBy: ({ requests }) => requests,
           },
           {
             title: t`Failed`,
             align: 'right',
-            isLabelled: true,
             cell: ({ failedShare }) => (failedShare === null ? '–' : shareText(failedShare)),
             sortBy: ({ failedShare }) => failedShare,
           },
           {
             title: t`Mean time`,
             align: 'right',
-            isLabelled: true,
             cell: ({ meanLatencyMs: ms }) => (ms === null ? '–' : durationText(ms)),
             sortBy: ({ meanLatencyMs }) => meanLatencyMs,
           },
           {
             title: t`Revenue`,
             align: 'right',
-            isLabelled: true,
             cell: ({ revenueUsd }) => usdOrDash(revenueUsd),
             sortBy: ({ revenueUsd }) => revenueUsd,
           },
           {
             title: t`Margin`,
             align: 'right',
-            isLabelled: true,
             cell: ({ marginUsd }) => usdOrDash(marginUsd),
             sortBy: ({ marginUsd }) => marginUsd,
           },

@@ -30,7 +30,6 @@ export function System() {
                   {
                     title: t`State`,
                     place: 'figure',
-                    isLabelled: true,
                     cell: ({ state }) => <State state={checkStates[state]}>{codeText(state)}</State>,
                   },
                   { title: t`Detail`, cell: ({ detail, detail_codes }) => saidText(detail, detail_codes) },
@@ -46,15 +45,13 @@ export function System() {
                   { title: t`Job`, place: 'name', cell: ({ name }) => codeText(name) },
                   {
                     title: t`Last run`,
-                    isLabelled: true,
                     cell: ({ last_run_at: at }) => (at === null ? '–' : <When at={at} form="distance" />),
                   },
-                  { title: t`Waiting`, align: 'right', isLabelled: true, cell: ({ waiting }) => countText(waiting) },
-                  { title: t`Running`, align: 'right', isLabelled: true, cell: ({ running }) => countText(running) },
+                  { title: t`Waiting`, align: 'right', cell: ({ waiting }) => countText(waiting) },
+                  { title: t`Running`, align: 'right', cell: ({ running }) => countText(running) },
                   {
                     title: t`Given up`,
                     align: 'right',
-                    isLabelled: true,
                     cell: ({ failed, last_error }) => <span title={last_error ?? undefined}>{countText(failed)}</span>,
                   },
                 ]}

@@ -42,7 +42,6 @@ export function UnapprovedModels() {
           {
             title: t`Decision`,
             place: 'figure',
-            isLabelled: true,
             cell: ({ model, state }) =>
               mayOperate && (
                 <span className={styles.buttons}>

@@ -145,12 +145,11 @@ function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: Usage
             keyOf={({ from }) => from}
             columns={[
               { title: t`Days (UTC)`, place: 'name', cell: bucketText },
-              { title: t`Requests`, align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+              { title: t`Requests`, align: 'right', cell: ({ requests }) => countText(requests) },
               {
                 title: 'USD',
                 align: 'right',
                 place: 'figure',
-                isLabelled: true,
                 cell: ({ chargedUsd }) => <Amount usd={chargedUsd} />,
               },
             ]}
@@ -234,49 +233,42 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
           {
             title: t`Requests`,
             align: 'right',
-            isLabelled: true,
             cell: ({ requests }) => countText(requests),
             sortBy: ({ requests }) => requests,
           },
           {
             title: t`Failed`,
             align: 'right',
-            isLabelled: true,
             cell: ({ failed }) => maybe(failed),
             sortBy: ({ failed }) => failed,
           },
           {
             title: t`Input tokens`,
             align: 'right',
-            isLabelled: true,
             cell: each => maybe(each.input_tokens),
             sortBy: each => each.input_tokens,
           },
           {
             title: t`Output tokens`,
             align: 'right',
-            isLabelled: true,
             cell: each => maybe(each.output_tokens),
             sortBy: each => each.output_tokens,
           },
           {
             title: t`Revenue`,
             align: 'right',
-            isLabelled: true,
             cell: each => maybeUsd(each.revenue_usd),
             sortBy: each => each.revenue_usd,
           },
           {
             title: t`Cost`,
             align: 'right',
-            isLabelled: true,
             cell: each => maybeUsd(each.upstream_cost_usd),
             sortBy: each => each.upstream_cost_usd,
           },
           {
             title: t`Margin`,
             align: 'right',
-            isLabelled: true,
             cell: each => maybeUsd(each.margin_usd),
             sortBy: each => each.margin_usd,
           },
@@ -284,7 +276,6 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
             title: 'USD',
             align: 'right',
             place: 'figure',
-            isLabelled: true,
             cell: each => <Amount usd={each.charged_usd} />,
             sortBy: each => each.charged_usd,
           },

@@ -74,15 +74,13 @@ export function Vouchers() {
                   },
                   {
                     title: t`Kind`,
-                    isLabelled: true,
                     cell: ({ is_promotion }) => (is_promotion ? t`promotion` : t`paid`),
                   },
-                  { title: t`Expires`, isLabelled: true, cell: ({ expires_at }) => <When at={expires_at} /> },
+                  { title: t`Expires`, cell: ({ expires_at }) => <When at={expires_at} /> },
                   {
                     title: 'USD',
                     align: 'right',
                     place: 'figure',
-                    isLabelled: true,
                     cell: ({ amount_usd }) => roundUsd(amount_usd),
                   },
                   {

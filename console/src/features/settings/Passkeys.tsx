@@ -88,10 +88,9 @@ export function Passkeys() {
                 keyOf={({ id }) => id}
                 columns={[
                   { title: t`Name`, place: 'name', cell: ({ name }) => name },
-                  { title: t`Added`, isLabelled: true, cell: ({ created_at }) => <When at={created_at} /> },
+                  { title: t`Added`, cell: ({ created_at }) => <When at={created_at} /> },
                   {
                     title: t`Last used`,
-                    isLabelled: true,
                     cell: ({ last_used_at }) =>
                       last_used_at === null ? t`never` : <When at={last_used_at} form="distance" />,
                   },

@@ -87,10 +87,9 @@ function Members() {
                 title: t`Spend limit`,
                 cell: member => <MemberLimit member={member} onSet={() => setLimited(member)} />,
               },
-              { title: t`Joined`, isLabelled: true, cell: ({ joined_at }) => <When at={joined_at} /> },
+              { title: t`Joined`, cell: ({ joined_at }) => <When at={joined_at} /> },
               {
                 title: t`Last seen`,
-                isLabelled: true,
                 cell: ({ last_seen_at: at }) => (at === null ? t`not signed in` : <When at={at} form="distance" />),
               },
               {

@@ -66,10 +66,9 @@ function Sessions() {
                 cell: ({ user_agent, is_current }) => `${browserName(user_agent)}${is_current ? t` (this one)` : ''}`,
               },
               { title: t`Address`, cell: ({ address }) => address },
-              { title: t`Signed in`, isLabelled: true, cell: ({ created_at }) => <When at={created_at} /> },
+              { title: t`Signed in`, cell: ({ created_at }) => <When at={created_at} /> },
               {
                 title: t`Last used`,
-                isLabelled: true,
                 cell: ({ last_seen_at }) => <When at={last_seen_at} form="distance" />,
               },
               {

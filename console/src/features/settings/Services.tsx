@@ -49,7 +49,6 @@ export function Services() {
                   { title: t`Account there`, cell: ({ email }) => email ?? t`no address` },
                   {
                     title: t`Last used`,
-                    isLabelled: true,
                     cell: ({ last_used_at }) => <When at={last_used_at} form="distance" />,
                   },
                   {

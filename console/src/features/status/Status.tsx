@@ -99,10 +99,9 @@ export function Status() {
                         title: t`What`,
                         cell: ({ kind }) => incidentTexts[kind],
                       },
-                      { title: t`Began`, isLabelled: true, cell: ({ began_at }) => <When at={began_at} /> },
+                      { title: t`Began`, cell: ({ began_at }) => <When at={began_at} /> },
                       {
                         title: t`Ended`,
-                        isLabelled: true,
                         cell: ({ ended_at }) => (ended_at === null ? t`goes on` : <When at={ended_at} />),
                       },
                     ]}

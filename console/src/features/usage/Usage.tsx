@@ -149,25 +149,21 @@ export function Usage() {
                     {
                       title: t`Requests`,
                       align: 'right',
-                      isLabelled: true,
                       cell: ({ requests }) => countText(requests),
                     },
                     {
                       title: t`Input`,
                       align: 'right',
-                      isLabelled: true,
                       cell: ({ input_tokens }) => compactCount(input_tokens),
                     },
                     {
                       title: t`Cached`,
                       align: 'right',
-                      isLabelled: true,
                       cell: ({ cached_tokens }) => compactCount(cached_tokens),
                     },
                     {
                       title: t`Output`,
                       align: 'right',
-                      isLabelled: true,
                       cell: ({ output_tokens }) => compactCount(output_tokens),
                     },
                     {
@@ -256,7 +252,7 @@ function Shares({ customerId, days, by }: { customerId: string; days: number; by
                   place: 'hidden',
                   cell: ({ cost_usd }) => <ShareBar share={totals.cost_usd === 0 ? 0 : cost_usd / totals.cost_usd} />,
                 },
-                { title: t`Requests`, align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
+                { title: t`Requests`, align: 'right', cell: ({ requests }) => countText(requests) },
                 { title: 'USD', align: 'right', place: 'figure', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
               ]}
             />

@@ -111,8 +111,8 @@ function Chart({
             keyOf={({ period }) => period}
             columns={[
               { title: t`From (UTC)`, place: 'name', cell: ({ period }) => periodText(period, interval) },
-              { title: t`Requests`, align: 'right', isLabelled: true, cell: ({ requests }) => countText(requests) },
-              { title: t`Tokens`, align: 'right', isLabelled: true, cell: each => countText(each.total_tokens) },
+              { title: t`Requests`, align: 'right', cell: ({ requests }) => countText(requests) },
+              { title: t`Tokens`, align: 'right', cell: each => countText(each.total_tokens) },
               { title: 'USD', align: 'right', place: 'figure', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
             ]}
           />
