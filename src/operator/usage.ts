@@ -298,13 +298,13 @@ ${by === 'member' ? 'LEFT JOIN person p ON p.person_id::text = g.id' : ''}
 ORDER BY g.cost DESC, g.requests DESC, g.id`
 }
 
-/** As `groupsSql` for all customers. Reads usage_day for the first $3 only. */
+/** As `groupsSql` for all customers, without the fees that refunds gave back. Reads the usage and the refunds of the first $3 only. */
 const TOP_CUSTOMERS = `
 WITH ranked AS MATERIALIZED (
   SELECT customer_id, sum(requests)::bigint AS requests, sum(cost_nanos)::bigint AS cost
   FROM platform_customer_day WHERE ${SPAN} GROUP BY customer_id HAVING sum(requests) <> 0
 ), top AS MATERIALIZED (SELECT * FROM ranked WHERE ${NO_HOUSE} ORDER BY cost DESC, requests DESC, customer_id LIMIT $3)
-SELECT t.customer_id::text AS id, t.requests, t.cost, u.failed, u.input, u.output, u.fee, u.upstream, u.uncosted, u."latencyMs", a.*,
+SELECT t.customer_id::text AS id, t.requests, t.cost, u.failed, u.input, u.output, u.fee - r.fee AS fee, u.upstream, u.uncosted, u."latencyMs", a.*,
   t.customer_id::text AS "customerId", c.email, NULL AS "keyName"
 FROM top t
 CROSS JOIN (
@@ -318,5 +318,9 @@ CROSS JOIN LATERAL (
     coalesce(sum(latency_ms_sum), 0)::bigint AS "latencyMs"
   FROM usage_day WHERE usage_day.customer_id = t.customer_id AND ${SPAN}
 ) AS u
+CROSS JOIN LATERAL (
+  SELECT coalesce(sum(fee_nanos), 0)::bigint AS fee
+  FROM refund WHERE refund.customer_id = t.customer_id AND (at AT TIME ZONE 'UTC')::date BETWEEN $1::date AND $2::date
+) AS r
 LEFT JOIN customer c ON c.customer_id = t.customer_id
 ORDER BY t.cost DESC, t.requests DESC, t.customer_id`

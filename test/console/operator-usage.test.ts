@@ -119,7 +119,8 @@ test('the accounts of audits are no top customers, and stay in the sums', async 
 test('revenue and margin are without refunds and audits, and what audits paid to hosters is a cost', async () => {
   const { pool } = app.database
   await transaction(pool, sql => sumPlatformDays(sql, Date.now()))
-  const before = (await usage('by=customer')).total
+  const first = await usage('by=customer')
+  const before = first.total
   const { rows } = await pool.query<{ customer: string; request: string; nanos: string }>(
     `SELECT customer_id AS customer, request_id AS request, cost_nanos::text AS nanos FROM usage_event
       WHERE customer_id <> ALL (SELECT customer_id FROM house_customer) ORDER BY request_id LIMIT 1`,
@@ -133,6 +134,10 @@ test('revenue and margin are without refunds and audits, and what audits paid to
   expect(refunded.total.margin_usd).toBeCloseTo(before.margin_usd! - Number(nanos) / 1e9, 9)
   expect(refunded.total.charged_usd).toBe(before.charged_usd)
   expect(refunded.days.at(-1)!.revenue_usd).toBe(refunded.total.revenue_usd)
+  const marginOf = ({ groups }: OperatorUsage, id: string) => groups.find(group => group.id === id)!.margin_usd!
+  expect(marginOf(refunded, customer)).toBeCloseTo(marginOf(first, customer) - Number(nanos) / 1e9, 9)
+  const other = customers.find(id => id !== customer)!
+  expect(marginOf(refunded, other)).toBe(marginOf(first, other))
 
   const { rows: days } = await pool.query<{ cost: number }>(
     `UPDATE usage_day SET hoster_share_nanos = cost_nanos * 9 / 10, fee_nanos = cost_nanos - cost_nanos * 9 / 10

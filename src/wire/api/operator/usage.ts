@@ -67,7 +67,7 @@ const more = {
     .number()
     .nullable()
     .describe(
-      "Charges less the hosters' shares. Charges that gifts paid count too. Without a customer, a model and a provider, `total` and `days` are without refunds, on the day of each refund, and without audits.",
+      "Charges less the hosters' shares. Charges that gifts paid count too. Without a customer, a model and a provider, `total` and `days` are without refunds, on the day of each refund, and without audits; so are `groups` by customer.",
     ),
   upstream_cost_usd: z
     .number()
