@@ -187,6 +187,8 @@ const customerScreens = [
     getParentRoute: () => customerRoute,
     path: '/playground',
     validateSearch: readPlaygroundSearch,
+    // A talk is of one customer.
+    remountDeps: ({ params }) => params.customerId,
     component: lazyRouteComponent(
       fromGateway(() => import('./features/playground/Playground.tsx')),
       'Playground',

@@ -1,5 +1,12 @@
 import { expect, test } from 'vitest'
-import { emptyStep, messagesOf, type Step, type Turn, titleOf } from '../../console/src/features/playground/talk.ts'
+import {
+  emptyStep,
+  messagesOf,
+  type Step,
+  stoppedNow,
+  type Turn,
+  titleOf,
+} from '../../console/src/features/playground/talk.ts'
 
 const said = (text: string): Step => ({ ...emptyStep, text })
 const turn = (prompt: string, ...answers: readonly (readonly Step[])[]): Turn => ({
@@ -54,4 +61,18 @@ test('images stand behind the prompt', () => {
 test('a talk has the title of its first prompt, shortened', () => {
   expect(titleOf([turn('Hello,\n world')])).toBe('Hello, world')
   expect(titleOf([turn('x'.repeat(80))])).toBe(`${'x'.repeat(59)}…`)
+})
+
+test('a talk that is left keeps what has arrived, and says that the answers were stopped', () => {
+  const facts = { requestId: 'r1', provider: 'local', usage: null, firstMs: 2, elapsedMs: 7, isStopped: true }
+  const done: Step = { ...said('whole'), end: { ...facts, isStopped: false } }
+  const arriving: Step = { ...said('ha'), endIfLeft: facts, calls: [{ id: 'c1', name: 'weather', arguments: '{"ci' }] }
+  const before = turn('a', [said('a0')])
+  const [first, last] = stoppedNow([before, turn('b', [done], [arriving], [emptyStep])])
+  expect(first).toBe(before)
+  expect(last!.answers.map(({ steps }) => steps.at(-1))).toMatchObject([
+    done,
+    { text: 'ha', calls: [], end: facts },
+    { text: '', end: { requestId: null, isStopped: true } },
+  ])
 })

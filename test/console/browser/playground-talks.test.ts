@@ -66,7 +66,7 @@ test.each([1280, 360])('two models answer side by side, each with its figures, a
     const column = answerOf(page, `I am ${model}`)
     await column.getByRole('link', { name: 'receipt' }).waitFor()
     const figures = await column.locator('dl').textContent()
-    expect(figures).toMatch(/Cost0\.0000\d+ USD.*tokens.*First token\d+ m?s.*Total time/)
+    expect(figures).toMatch(/Cost0\.0000\d+ USD.*tokens.*First token[\d.]+ m?s.*Total time/)
     const { rows } = await app.database.pool.query<{ cost: number }>(
       'SELECT cost_nanos::float8 / 1e9 AS cost FROM usage_event WHERE customer_id = $1 AND model_id = $2',
       [customerId, model],
@@ -313,6 +313,34 @@ test('an answer has tables, formulas and code in colours, loaded when they are n
   }
   await page.setViewportSize({ width: 360, height: 800 })
   expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360)
+})
+
+/** Their parts have styles: as attributes, the policy would refuse those of the first four. */
+const formulas = [
+  ...[String.raw`\vec{v}`, String.raw`\oiint_S`, String.raw`\pmb{x}`, String.raw`\fcolorbox{red}{white}{a}`],
+  ...[String.raw`\widehat{abc}`, String.raw`\xrightarrow{d}`, String.raw`\overbrace{e}^{f}`, String.raw`\cancel{g}`],
+  ...[String.raw`\color{blue} h`, String.raw`\rule{1em}{2em}`, String.raw`\raisebox{1em}{i}`, String.raw`\phase{j}`],
+  String.raw`\begin{array}{c|c} 1 & 2 \\ \hdashline 3 & 4 \end{array}`,
+]
+
+test('no formula breaks the policy, and each has its styles', async () => {
+  upstream.always(answer({ text: formulas.map(tex => String.raw`\(${tex}\)`).join('\n\n') }))
+  const { page } = await playground()
+  const violations: string[] = []
+  await page.exposeFunction('noteViolation', (text: string) => violations.push(text))
+  await page.evaluate(
+    "addEventListener('securitypolicyviolation', each => noteViolation(each.violatedDirective + ' ' + each.sample))",
+  )
+  await send(page, 'All')
+  const shown = page.getByRole('article').last()
+  await shown.getByRole('link', { name: 'receipt' }).waitFor()
+  await expect.poll(() => shown.locator('.katex').count()).toBe(formulas.length)
+  const arrow = shown.locator('.katex').first().locator('.overlay svg')
+  expect(await arrow.getAttribute('style')).toBe('width: 0.471em;')
+  expect(await shown.locator('[data-style]').count()).toBe(0)
+  const policy = (await page.request.get(page.url())).headers()['content-security-policy']
+  expect(policy).toMatch(/style-src 'self' 'nonce-[^']+'(?:;|$)/)
+  expect(violations).toEqual([])
 })
 
 /** A white image as a PNG. */

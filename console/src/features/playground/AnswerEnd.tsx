@@ -34,7 +34,7 @@ export function AnswerEnd({ customerId, end }: { customerId: string; end: Answer
           </Figure>
         )}
         {firstMs !== null && <Figure name={t`First token`}>{durationText(firstMs)}</Figure>}
-        <Figure name={t`Total time`}>{durationText(elapsedMs)}</Figure>
+        {elapsedMs > 0 && <Figure name={t`Total time`}>{durationText(elapsedMs)}</Figure>}
         {speed !== null && (
           <Figure name={t`Speed`}>
             <Trans>{countText(Math.round(speed))} tokens/s</Trans>

@@ -1,4 +1,4 @@
-import katex from 'katex'
+import katex, { type KatexOptions } from 'katex'
 import 'katex/dist/katex.min.css'
 import { type ComponentProps, useLayoutEffect, useRef, useState } from 'react'
 import type Markdown from 'react-markdown'
@@ -28,8 +28,8 @@ const SIZE_EM_MAX = 20
 const EXPANSIONS_MAX = 500
 
 /**
- * A formula, drawn by KaTeX into an element, and as MathML for screen readers. HTML as a text would need a policy that
- * allows styles in attributes. What KaTeX cannot read stays as it was written.
+ * A formula, drawn by KaTeX, and as MathML for screen readers. HTML as a text would need a policy that allows styles in
+ * attributes. What KaTeX cannot read stays as it was written.
  */
 function Formula({ tex }: { tex: string }) {
   const place = useRef<HTMLSpanElement>(null)
@@ -37,14 +37,7 @@ function Formula({ tex }: { tex: string }) {
   const isDisplay = tex.startsWith(DISPLAY)
   useLayoutEffect(() => {
     try {
-      katex.render(isDisplay ? tex.slice(DISPLAY.length) : tex, place.current!, {
-        displayMode: isDisplay,
-        throwOnError: true,
-        strict: 'ignore',
-        trust: false,
-        maxSize: SIZE_EM_MAX,
-        maxExpand: EXPANSIONS_MAX,
-      })
+      place.current!.replaceChildren(drawn(isDisplay ? tex.slice(DISPLAY.length) : tex, isDisplay))
       setWrong(false)
     } catch {
       place.current!.replaceChildren()
@@ -57,4 +50,48 @@ function Formula({ tex }: { tex: string }) {
       {isWrong && <code>{tex}</code>}
     </>
   )
+}
+
+/** An element that KaTeX has planned, with what is below it. Texts and paths have neither attributes nor children. */
+interface Planned {
+  readonly attributes?: Record<string, string>
+  readonly children?: readonly Planned[]
+}
+
+/** How `katex.render` draws too. Its types do not have it, because it may change: see playground-talks.test.ts. */
+const { __renderToDomTree: plan } = katex as unknown as {
+  readonly __renderToDomTree: (tex: string, options: KatexOptions) => Planned & { toNode(): Node }
+}
+
+/**
+ * Draws a formula. A few parts, such as the arrow of `\vec`, have their style as an attribute, which the content security
+ * policy refuses. It allows the same style when a script sets it.
+ *
+ * @throws if KaTeX cannot read it
+ */
+function drawn(tex: string, isDisplay: boolean): DocumentFragment {
+  const planned = plan(tex, {
+    displayMode: isDisplay,
+    throwOnError: true,
+    strict: 'ignore',
+    trust: false,
+    maxSize: SIZE_EM_MAX,
+    maxExpand: EXPANSIONS_MAX,
+  })
+  setStylesAside(planned)
+  const formula = document.createDocumentFragment()
+  formula.append(planned.toNode())
+  for (const styled of formula.querySelectorAll<HTMLElement>('[data-style]')) {
+    styled.style.cssText = styled.dataset.style ?? ''
+    delete styled.dataset.style
+  }
+  return formula
+}
+
+function setStylesAside({ attributes, children = [] }: Planned): void {
+  if (attributes?.style !== undefined) {
+    attributes['data-style'] = attributes.style
+    delete attributes.style
+  }
+  for (const child of children) setStylesAside(child)
 }

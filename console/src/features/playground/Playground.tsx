@@ -1,7 +1,7 @@
 import { t } from '@lingui/core/macro'
 import { Button, Checkbox, SegmentedControl, Select } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { useSearch } from '@tanstack/react-router'
+import { useBlocker, useSearch } from '@tanstack/react-router'
 import { lazy, Suspense, useState } from 'react'
 import { fromGateway } from '../../api/gateway-link.ts'
 import { modelsQuery } from '../../api/queries.ts'
@@ -22,11 +22,12 @@ import { readPlaygroundSearch, tiers } from './playground-search.ts'
 import { Quote } from './Quote.tsx'
 import { readTools } from './read-tools.ts'
 import { Talk } from './Talk.tsx'
-import { userMessage, waitsForResults } from './talk.ts'
+import { hasPrivateTurn, userMessage, waitsForResults } from './talk.ts'
 import { useSavedTalk } from './use-saved-talk.ts'
 import { type Prompt, useTalk } from './use-talk.ts'
 
-/** Loads on demand. */
+/** These load on demand. */
+const LeaveDialog = lazy(fromGateway(async () => ({ default: (await import('./LeaveDialog.tsx')).LeaveDialog })))
 const SavedTalks = lazy(fromGateway(async () => ({ default: (await import('./SavedTalks.tsx')).SavedTalks })))
 
 const noPrompt: Prompt = { text: '', images: [] }
@@ -58,6 +59,12 @@ export function Playground() {
     chosenSetup.models.length > 0 ? chosenSetup : { ...chosenSetup, models: [{ slot: 0, model: firstModel }] }
   const change = (part: Partial<ChatSetup>) => setSetup({ ...setup, ...part })
   const saved = useSavedTalk(customerId, { turns, setup, isRunning })
+  const isLostWhenLeft = isRunning && hasPrivateTurn(turns)
+  const leaving = useBlocker({
+    shouldBlockFn: ({ current, next }) => isLostWhenLeft && current.pathname !== next.pathname,
+    enableBeforeUnload: () => isLostWhenLeft,
+    withResolver: true,
+  })
   const bodies = setup.models.map(chosen => bodyOf(setup, chosen, turns, [userMessage(prompt.text, prompt.images)]))
   const shownBody = withShortImages(bodies[0]!)
   const withoutFeature = (feature: string) =>
@@ -182,6 +189,7 @@ export function Playground() {
         )}
       </PromptBox>
       <Suspense>
+        {leaving.status === 'blocked' && <LeaveDialog onLeave={leaving.proceed} onStay={leaving.reset} />}
         {isListing && (
           <SavedTalks
             owner={saved.owner}

@@ -1,5 +1,5 @@
 import type { ChatSetup } from './chat-setup.ts'
-import type { Turn } from './talk.ts'
+import { type Turn, titleOf } from './talk.ts'
 
 /** A talk that the browser keeps. No server gets it. */
 export interface SavedTalk {
@@ -33,9 +33,32 @@ export const TALK_DAYS_MAX = 30
 const DATABASE = 'switchyard-talks'
 
 let opened: Promise<TalkStore> | undefined
+let kept: Promise<unknown> = Promise.resolve()
 
-/** The talks of this browser; in memory if it has no place for them, as in some private windows. */
-export function talkStore(): Promise<TalkStore> {
+/** The talks of this browser, with all that `keepTalk` was called for. */
+export async function talkStore(): Promise<TalkStore> {
+  await kept
+  return openStore()
+}
+
+/**
+ * Writes a talk, unless the browser has it as it is. Removes one without turns: its only prompt has come back unanswered.
+ * Calls take effect one after the other, so that an earlier state never replaces a later one.
+ */
+export function keepTalk(talk: Pick<SavedTalk, 'id' | 'owner' | 'setup' | 'turns'>): Promise<void> {
+  const keeping = kept.then(async () => {
+    const store = await openStore()
+    if (talk.turns.length === 0) return store.remove([talk.id])
+    const known = await store.read(talk.id)
+    if (known !== undefined && JSON.stringify(known.turns) === JSON.stringify(talk.turns)) return
+    await store.write({ ...talk, title: known?.title ?? titleOf(talk.turns), changedAt: new Date().toISOString() })
+  })
+  kept = keeping.catch(() => {})
+  return keeping
+}
+
+/** In memory if the browser has no place for talks, as in some private windows. */
+function openStore(): Promise<TalkStore> {
   opened ??= openDatabase().then(deleteOld).then(databaseStore, memoryStore)
   return opened
 }

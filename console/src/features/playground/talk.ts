@@ -24,6 +24,8 @@ export interface Step extends ChatContent {
   readonly results: readonly string[]
   /** Of a step that has ended. */
   readonly end?: AnswerFacts
+  /** Of a step that has begun: its end, if the page is left now. */
+  readonly endIfLeft?: AnswerFacts
   /** Why it ended early. */
   readonly problem?: { readonly message: string; readonly requestId: string | null }
 }
@@ -90,12 +92,39 @@ export function withLastStep(turns: readonly Turn[], slot: number, step: Step): 
   return changeAnswer(turns, slot, answer => ({ ...answer, steps: answer.steps.with(-1, step) }))
 }
 
+/** Returns the turns as they are if the page is left now: what still arrives has stopped. */
+export function stoppedNow(turns: readonly Turn[]): readonly Turn[] {
+  const last = turns.at(-1)
+  if (last === undefined) return turns
+  const answers = last.answers.map(answer => ({
+    ...answer,
+    steps: answer.steps.with(-1, stopped(answer.steps.at(-1))),
+  }))
+  return turns.with(-1, { ...last, answers })
+}
+
+/** Half a call cannot be answered. */
+function stopped(step: Step = emptyStep): Step {
+  if (step.end !== undefined || step.problem !== undefined) return step
+  return { ...step, calls: [], end: step.endIfLeft ?? notBegun }
+}
+
+const notBegun: AnswerFacts = {
+  ...{ requestId: null, provider: null, usage: null },
+  ...{ firstMs: null, elapsedMs: 0, isStopped: true },
+}
+
 /** Returns the turns with the results of the calls in the last step, and a new step after it. */
 export function withResults(turns: readonly Turn[], slot: number, results: readonly string[]): readonly Turn[] {
   return changeAnswer(turns, slot, answer => ({
     ...answer,
     steps: [...answer.steps.with(-1, { ...answer.steps.at(-1)!, results }), emptyStep],
   }))
+}
+
+/** Whether the browser keeps nothing of the talk. */
+export function hasPrivateTurn(turns: readonly Turn[]): boolean {
+  return turns.some(({ isPrivate }) => isPrivate)
 }
 
 /** Returns the turns with the last one marked as private. */

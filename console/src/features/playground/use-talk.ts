@@ -1,5 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { readAgain } from '../../api/query-client.ts'
 import { Problem } from '../../api/request.ts'
 import { bodyOf, type ChatSetup, type ChosenModel } from './chat-setup.ts'
@@ -21,6 +21,9 @@ export function useTalk(customerId: string) {
   const [running, setRunning] = useState(0)
   const abort = useRef(new AbortController())
 
+  // Nobody sees the rest of an answer whose page was left, so it must not be generated and charged.
+  useEffect(() => () => abort.current.abort(), [])
+
   /** Shows the answer of one model while it arrives, as the last step of its answer. Returns how it ended. */
   async function run(chosen: ChosenModel, body: object): Promise<{ readonly step: Step; readonly error?: unknown }> {
     const startedMs = performance.now()
@@ -33,14 +36,16 @@ export function useTalk(customerId: string) {
       setTurns(before => withLastStep(before, chosen.slot, step))
     }
     const facts = (isStopped: boolean) => ({ firstMs, elapsedMs: performance.now() - startedMs, isStopped })
+    const stoppedEnd = () => ({ ...start, usage: null, ...facts(true) })
     const listener = {
       signal,
       onStart(begun: ChatStart) {
         start = begun
+        show({ endIfLeft: stoppedEnd() })
       },
       onContent(content: Partial<Step>) {
         firstMs ??= performance.now() - startedMs
-        show(content)
+        show({ ...content, endIfLeft: stoppedEnd() })
       },
     }
     setRunning(count => count + 1)
@@ -51,7 +56,7 @@ export function useTalk(customerId: string) {
     } catch (error) {
       if (signal.aborted) {
         // Half a call cannot be answered.
-        show({ calls: [], end: { ...start, usage: null, ...facts(true) } })
+        show({ calls: [], end: stoppedEnd() })
         return { step }
       }
       show({ calls: [], problem: problemShown(error) })
