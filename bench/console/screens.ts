@@ -93,6 +93,9 @@ export function operatorScreens({ customerId }: ScreenPlaces): Screen[] {
     screen('customers, search', null, 'customers?search=customer-77'),
     screen('customers, search without a match', null, 'customers?search=nobody-has-this'),
     screen('customers, paused', null, 'customers?state=paused'),
+    ...['email', 'balance', 'spent', 'requests'].map(sort =>
+      screen(`customers, by ${sort}`, null, `customers?sort=${sort}`),
+    ),
     screen('a customer', `/customers/${customerId}`, `customers/${customerId}`),
     screen('grants that wait', '/grants', 'grants?state=waiting'),
     screen('all grants', null, 'grants?state=all'),

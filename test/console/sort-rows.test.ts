@@ -20,12 +20,12 @@ test('rows without a figure come last in both directions, and equal ones keep th
 })
 
 test('the third click brings back the first order', () => {
-  const clicks = (title: string, isFigure: boolean) => {
-    const first = nextOrder(null, title, isFigure)
-    const second = nextOrder(first, title, isFigure)
-    return [first, second, nextOrder(second, title, isFigure)]
+  const clicks = (column: string, isFigure: boolean) => {
+    const first = nextOrder(null, column, isFigure)
+    const second = nextOrder(first, column, isFigure)
+    return [first, second, nextOrder(second, column, isFigure)]
   }
-  const order = (title: string, isDescending: boolean): SortOrder => ({ title, isDescending })
+  const order = (column: string, isDescending: boolean): SortOrder => ({ column, isDescending })
   expect(clicks('USD', true)).toEqual([order('USD', true), order('USD', false), null])
   expect(clicks('Model', false)).toEqual([order('Model', false), order('Model', true), null])
   expect(nextOrder(order('USD', true), 'Model', false)).toEqual(order('Model', false))

@@ -128,6 +128,8 @@ export interface CustomerFilter {
   readonly search?: string
   readonly state?: string
   readonly tier?: string
+  readonly sort?: string
+  readonly order?: 'asc' | 'desc'
 }
 
 export const customersQuery = (filter: CustomerFilter) =>

@@ -16,7 +16,7 @@ export function AppealTable({ appeals, waits }: { appeals: OwnTrust['appeals']; 
       rows={appeals}
       keyOf={({ at }) => at}
       columns={[
-        { title: t`Time`, cell: ({ at }) => <When at={at} /> },
+        { title: t`Time`, cell: ({ at }) => <When at={at} />, sortBy: ({ at }) => at },
         { title: t`Appeal`, place: 'name', cell: ({ text }) => text },
         { title: t`Answer`, cell: ({ answer }) => answer ?? <State state="warn">{waits}</State> },
       ]}

@@ -31,8 +31,13 @@ export function AuditTable<Row extends Audit>({
       keyOf={({ index }) => String(index)}
       columns={[
         { title: when.title, cell: ({ audit }) => when.cell(audit) },
-        { title: t`Kind`, place: 'name', cell: ({ audit }) => auditTexts[audit.kind] },
-        { title: t`Model`, cell: ({ audit }) => audit.model },
+        {
+          title: t`Kind`,
+          place: 'name',
+          cell: ({ audit }) => auditTexts[audit.kind],
+          sortBy: ({ audit }) => auditTexts[audit.kind],
+        },
+        { title: t`Model`, cell: ({ audit }) => audit.model, sortBy: ({ audit }) => audit.model },
         {
           title: t`Result`,
           place: 'figure',
@@ -43,8 +48,18 @@ export function AuditTable<Row extends Audit>({
               <State state={passed ? 'ok' : 'danger'}>{passed ? t`passed` : t`failed`}</State>
             ),
         },
-        { title: t`Figure`, align: 'right', cell: ({ audit }) => audit.statistic.toFixed(3) },
-        { title: t`Sample`, align: 'right', cell: ({ audit }) => countText(audit.sample) },
+        {
+          title: t`Figure`,
+          align: 'right',
+          cell: ({ audit }) => audit.statistic.toFixed(3),
+          sortBy: ({ audit }) => audit.statistic,
+        },
+        {
+          title: t`Sample`,
+          align: 'right',
+          cell: ({ audit }) => countText(audit.sample),
+          sortBy: ({ audit }) => audit.sample,
+        },
       ]}
     />
   )

@@ -15,11 +15,10 @@ export interface Column<Row> {
    * form the lines below. All but names and actions stand below their title.
    */
   readonly place?: 'name' | 'figure' | 'actions' | 'hidden'
-  /**
-   * Lets the title of the column sort the rows by this value. Not for tables whose rows are read page by page: only
-   * those that were read would be sorted.
-   */
+  /** Lets the title of the column sort the rows by this value, if all rows are here. */
   readonly sortBy?: (row: Row) => SortValue
+  /** The name by which the gateway sorts, for tables with `sorting`. */
+  readonly sortKey?: string
 }
 
 /** Drawing a thousand rows with menus takes seconds. */
@@ -28,7 +27,9 @@ const ROWS_AT_ONCE = 100
 /**
  * A table. On a phone, each row is a card of three columns. A long table draws its first 100 rows, and more on demand.
  *
- * @param props.isPaged the caller reads the rows page by page, and shows a button for the next page
+ * @param props.hasMore the rows are read page by page. True: further ones are not here, so they are not sorted here: the
+ *   first ones of another order would be missing
+ * @param props.sorting the gateway sorts the rows, by columns with a `sortKey`
  * @param props.onOpen opens a row by a click anywhere in it. The name must also be a link or button, for the keyboard
  */
 export function DataTable<Row>({
@@ -37,20 +38,25 @@ export function DataTable<Row>({
   rows,
   keyOf,
   onOpen,
-  isPaged = false,
+  hasMore,
+  sorting,
 }: {
   label: string
   columns: readonly Column<Row>[]
   rows: readonly Row[]
   keyOf: (row: Row) => string
   onOpen?: (row: Row) => void
-  isPaged?: boolean
+  hasMore?: boolean
+  sorting?: { readonly order: SortOrder | null; readonly onChange: (order: SortOrder | null) => void }
 }) {
   const [limit, setLimit] = useState(ROWS_AT_ONCE)
-  const [order, setOrder] = useState<SortOrder | null>(null)
-  const sortBy = columns.find(({ title }) => title === order?.title)?.sortBy
+  const [ownOrder, setOwnOrder] = useState<SortOrder | null>(null)
+  const { order, onChange } = sorting ?? { order: ownOrder, onChange: setOwnOrder }
+  const sortNameOf = ({ title, sortBy, sortKey }: Column<Row>) =>
+    sorting === undefined ? (sortBy === undefined || hasMore === true ? undefined : title) : sortKey
+  const sortBy = columns.find(column => order !== null && sortNameOf(column) === order.column)?.sortBy
   const sorted = order === null || sortBy === undefined ? rows : sortRows(rows, sortBy, order.isDescending)
-  const shown = isPaged ? sorted : sorted.slice(0, limit)
+  const shown = hasMore === undefined ? sorted.slice(0, limit) : sorted
   const hidden = rows.length - shown.length
   const table = (
     // A phone shows rows as blocks, which are no table without the roles.
@@ -58,29 +64,34 @@ export function DataTable<Row>({
     <table className={styles.table} role="table" aria-label={label}>
       <thead role="rowgroup">
         <tr role="row">
-          {columns.map(({ title, align, sortBy }) => (
-            <th
-              key={title}
-              role="columnheader"
-              scope="col"
-              data-align={align}
-              {...(sortBy && { 'data-sorts': true, 'aria-sort': ariaSort(order, title) })}
-            >
-              {title === '' && <span className="visually-hidden">{t`Actions`}</span>}
-              {sortBy === undefined ? (
-                title
-              ) : (
-                <button
-                  type="button"
-                  className={styles.sort}
-                  onClick={() => setOrder(nextOrder(order, title, align === 'right'))}
-                >
-                  {title}
-                  <SortMark order={order?.title === title ? order : null} />
-                </button>
-              )}
-            </th>
-          ))}
+          {columns.map(column => {
+            const { title, align } = column
+            const sortName = sortNameOf(column)
+            const own = order !== null && order.column === sortName ? order : null
+            return (
+              <th
+                key={title}
+                role="columnheader"
+                scope="col"
+                data-align={align}
+                {...(sortName !== undefined && { 'data-sorts': true, 'aria-sort': ariaSort(own) })}
+              >
+                {title === '' && <span className="visually-hidden">{t`Actions`}</span>}
+                {sortName === undefined ? (
+                  title
+                ) : (
+                  <button
+                    type="button"
+                    className={styles.sort}
+                    onClick={() => onChange(nextOrder(order, sortName, align === 'right'))}
+                  >
+                    {title}
+                    <SortMark order={own} />
+                  </button>
+                )}
+              </th>
+            )
+          })}
         </tr>
       </thead>
       <tbody role="rowgroup">
@@ -129,8 +140,8 @@ export function DataTable<Row>({
   )
 }
 
-function ariaSort(order: SortOrder | null, title: string) {
-  if (order?.title !== title) return 'none'
+function ariaSort(order: SortOrder | null) {
+  if (order === null) return 'none'
   return order.isDescending ? 'descending' : 'ascending'
 }
 

@@ -61,13 +61,18 @@ export function Invitations({
               rows={data}
               keyOf={({ id }) => id}
               columns={[
-                { title: t`Person`, place: 'name', cell: ({ email }) => email },
-                { title: t`Role`, cell: ({ role }) => codeText(role) },
+                { title: t`Person`, place: 'name', cell: ({ email }) => email, sortBy: ({ email }) => email },
+                { title: t`Role`, cell: ({ role }) => codeText(role), sortBy: ({ role }) => role },
                 {
                   title: t`Ends`,
                   cell: ({ expires_at }) => <When at={expires_at} form="distance" />,
+                  sortBy: ({ expires_at }) => expires_at,
                 },
-                { title: t`By`, cell: ({ made_by }) => made_by ?? t`the command line` },
+                {
+                  title: t`By`,
+                  cell: ({ made_by }) => made_by ?? t`the command line`,
+                  sortBy: ({ made_by }) => made_by,
+                },
                 {
                   title: '',
                   align: 'right',

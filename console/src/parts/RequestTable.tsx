@@ -10,19 +10,31 @@ import styles from './parts.module.css'
 import { State } from './State.tsx'
 import { When } from './When.tsx'
 
-/** Requests, newest first. A row opens its receipt. */
-export function RequestTable({ customerId, rows }: { customerId: string; rows: readonly ListedRequest[] }) {
+/**
+ * Requests, newest first. A row opens its receipt.
+ *
+ * @param props.hasMore there are older ones
+ */
+export function RequestTable({
+  customerId,
+  rows,
+  hasMore,
+}: {
+  customerId: string
+  rows: readonly ListedRequest[]
+  hasMore: boolean
+}) {
   const navigate = useNavigate()
   const to = '/c/$customerId/activity/$requestId'
   return (
     <DataTable
       label={t`Requests`}
-      isPaged
+      hasMore={hasMore}
       rows={rows}
       keyOf={({ id }) => id}
       onOpen={({ id }) => void navigate({ to, params: { customerId, requestId: id }, search: true })}
       columns={[
-        { title: t`Time`, cell: ({ started_at }) => <When at={started_at} /> },
+        { title: t`Time`, cell: ({ started_at }) => <When at={started_at} />, sortBy: ({ started_at }) => started_at },
         {
           title: t`Model`,
           place: 'name',
@@ -34,8 +46,9 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
               {label !== null && <span className={styles.label}>{label}</span>}
             </>
           ),
+          sortBy: ({ model }) => model,
         },
-        { title: t`Server`, cell: ({ provider }) => <Provider kind={provider} /> },
+        { title: t`Server`, cell: ({ provider }) => <Provider kind={provider} />, sortBy: ({ provider }) => provider },
         {
           title: t`Tokens`,
           align: 'right',
@@ -44,11 +57,13 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
               {countText(input_tokens)} → {countText(output_tokens)}
             </span>
           ),
+          sortBy: each => each.input_tokens + each.output_tokens,
         },
         {
           title: t`Took`,
           align: 'right',
           cell: ({ latency_ms }) => <span className={styles.number}>{durationText(latency_ms)}</span>,
+          sortBy: ({ latency_ms }) => latency_ms,
         },
         {
           title: t`Outcome`,
@@ -57,8 +72,15 @@ export function RequestTable({ customerId, rows }: { customerId: string; rows: r
               {outcome === 'served' ? servedText(finish_reason) : outcomeWords[outcome]}
             </State>
           ),
+          sortBy: ({ outcome }) => outcome,
         },
-        { title: 'USD', align: 'right', place: 'figure', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
+        {
+          title: 'USD',
+          align: 'right',
+          place: 'figure',
+          cell: ({ cost_usd }) => <Charge usd={cost_usd} />,
+          sortBy: ({ cost_usd }) => cost_usd,
+        },
       ]}
     />
   )

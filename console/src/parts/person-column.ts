@@ -12,4 +12,5 @@ export const personColumn: Column<ListedPerson> = {
   title: t`Person`,
   place: 'name',
   cell: ({ name, email, is_you = false }) => `${[name, email].filter(Boolean).join(', ')}${is_you ? t` (you)` : ''}`,
+  sortBy: ({ name, email }) => name || email,
 }

@@ -2,8 +2,8 @@
 export type SortValue = string | number | null
 
 export interface SortOrder {
-  /** The title of the column. */
-  readonly title: string
+  /** The name by which the gateway sorts, or the title of the column. */
+  readonly column: string
   readonly isDescending: boolean
 }
 
@@ -26,10 +26,10 @@ export function sortRows<Row>(
 }
 
 /**
- * Returns the order after a click on the title of a column. The first click shows the highest figures or the first
+ * Returns the order after a click on a column. The first click shows the highest figures or the first
  * names, the second turns the order around, and the third brings back the order of the gateway.
  */
-export function nextOrder(order: SortOrder | null, title: string, isFigure: boolean): SortOrder | null {
-  if (order?.title !== title) return { title, isDescending: isFigure }
-  return order.isDescending === isFigure ? { title, isDescending: !isFigure } : null
+export function nextOrder(order: SortOrder | null, column: string, isFigure: boolean): SortOrder | null {
+  if (order?.column !== column) return { column, isDescending: isFigure }
+  return order.isDescending === isFigure ? { column, isDescending: !isFigure } : null
 }

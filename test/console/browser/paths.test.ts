@@ -107,7 +107,7 @@ test('a key is made, shown once, used, limited and deleted', async () => {
   expect(await page.getByRole('button', { name: 'Delete the key' }).isDisabled()).toBe(true)
   await page.getByLabel('Type laptop to confirm').fill('laptop')
   await page.getByRole('button', { name: 'Delete the key' }).click()
-  await page.getByText('stops working on all nodes').waitFor()
+  await page.getByText('stops working within two seconds').waitFor()
   await expect.poll(() => chat(secret)).toBe(401)
 })
 

@@ -158,8 +158,8 @@ test('from an empty gateway to a sold answer: no task takes more than six clicks
     await goTo('Requests')
     await page.getByLabel('Model').fill('test-model')
     await page.keyboard.press('Enter')
-    const served = page.getByRole('table', { name: 'Requests' }).getByRole('row').filter({ hasText: 'served' })
-    await click(served.getByRole('link').first())
+    const answered = page.getByRole('table', { name: 'Requests' }).getByRole('row').filter({ hasText: 'answered' })
+    await click(answered.getByRole('link').first())
     // Ten tokens in and five out, at the second version of the prices.
     await done(/10 input × 1 \+ 5 output × 3/)
   })

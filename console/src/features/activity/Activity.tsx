@@ -84,7 +84,7 @@ function List({
           </Button>
         </div>
       )}
-      {visible.length > 0 && <RequestTable customerId={customerId} rows={visible} />}
+      {visible.length > 0 && <RequestTable customerId={customerId} rows={visible} hasMore={oldest.has_more} />}
       {visible.length === 0 && !oldest.has_more && <Nothing customerId={customerId} isFiltered={isFiltered} />}
       {oldest.archived_before !== null && !oldest.has_more && (
         <p className={styles.more}>

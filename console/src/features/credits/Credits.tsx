@@ -82,7 +82,7 @@ function Statement({ customerId }: { customerId: string }) {
           <>
             <DataTable
               label={t`Statement`}
-              isPaged
+              hasMore={statement.hasNextPage}
               rows={pages.flatMap(({ data }) => data)}
               keyOf={({ kind, at, amount_usd, request_id }) => `${kind} ${at} ${amount_usd} ${request_id}`}
               columns={[
@@ -93,6 +93,7 @@ function Statement({ customerId }: { customerId: string }) {
                       {dayText(new Date(at))}
                     </time>
                   ),
+                  sortBy: ({ at }) => at,
                 },
                 { title: t`What`, place: 'name', cell: row => <What customerId={customerId} row={row} /> },
                 {
@@ -100,11 +101,13 @@ function Statement({ customerId }: { customerId: string }) {
                   align: 'right',
                   place: 'figure',
                   cell: ({ amount_usd }) => signedUsd(amount_usd),
+                  sortBy: ({ amount_usd }) => amount_usd,
                 },
                 {
                   title: t`Balance`,
                   align: 'right',
                   cell: ({ balance_usd }) => <Balance usd={balance_usd} />,
+                  sortBy: ({ balance_usd }) => balance_usd,
                 },
               ]}
             />

@@ -50,15 +50,20 @@ export function TopUps({ customerId, mayCancel }: { customerId: string; mayCance
               ))}
             <DataTable
               label={t`Top-ups`}
-              isPaged
+              hasMore={topUps.hasNextPage}
               rows={rows}
               keyOf={({ id }) => id}
               columns={[
-                { title: t`Time`, cell: ({ created_at }) => <When at={created_at} /> },
+                {
+                  title: t`Time`,
+                  cell: ({ created_at }) => <When at={created_at} />,
+                  sortBy: ({ created_at }) => created_at,
+                },
                 { title: t`How`, place: 'name', cell: topUp => <How topUp={topUp} /> },
                 {
                   title: t`State`,
                   cell: topUp => <State state={states[topUp.state].state}>{states[topUp.state].word}</State>,
+                  sortBy: ({ state }) => state,
                 },
                 {
                   title: 'USD',
@@ -68,6 +73,7 @@ export function TopUps({ customerId, mayCancel }: { customerId: string; mayCance
                     reversed_usd === 0
                       ? roundUsd(amount_usd)
                       : t`${roundUsd(amount_usd)}, ${roundUsd(reversed_usd)} taken back`,
+                  sortBy: ({ amount_usd }) => amount_usd,
                 },
               ]}
             />

@@ -120,7 +120,7 @@ export function Home() {
             aside={<Link to="/c/$customerId/activity" params={params}>{t`All requests`}</Link>}
           >
             <Loaded query={recent} height={216}>
-              {({ pages }) => <RequestTable customerId={customerId} rows={pages[0]!.data} />}
+              {({ pages }) => <RequestTable customerId={customerId} rows={pages[0]!.data} hasMore />}
             </Loaded>
           </Panel>
           <FirstSteps customerId={customerId} hasKey isFolded mayKeys={mayKeys} />

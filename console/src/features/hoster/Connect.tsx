@@ -54,7 +54,12 @@ function AgentPanels({ hosterId }: { hosterId: string }) {
                 rows={agents}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: t`Agent`, place: 'name', cell: ({ id }) => <code>{id.slice(0, 8)}</code> },
+                  {
+                    title: t`Agent`,
+                    place: 'name',
+                    cell: ({ id }) => <code>{id.slice(0, 8)}</code>,
+                    sortBy: ({ id }) => id,
+                  },
                   {
                     title: t`State`,
                     cell: ({ state, reason }) => (
@@ -65,6 +70,7 @@ function AgentPanels({ hosterId }: { hosterId: string }) {
                         {reason !== null && ` ${reason}`}
                       </>
                     ),
+                    sortBy: ({ state }) => state,
                   },
                   { title: t`Models`, cell: ({ models }) => (models.length === 0 ? t`none` : models.join(', ')) },
                   {
@@ -72,10 +78,15 @@ function AgentPanels({ hosterId }: { hosterId: string }) {
                     align: 'right',
                     place: 'figure',
                     cell: each => t`${countText(each.free_slots)} of ${countText(each.slots)}`,
+                    sortBy: ({ free_slots }) => free_slots,
                   },
-                  { title: t`Version`, cell: ({ version }) => version || '–' },
+                  { title: t`Version`, cell: ({ version }) => version || '–', sortBy: ({ version }) => version },
                   { title: t`Nodes`, align: 'right', cell: ({ nodes }) => countText(nodes) },
-                  { title: t`Since`, cell: each => <When at={each.connected_at} form="distance" /> },
+                  {
+                    title: t`Since`,
+                    cell: each => <When at={each.connected_at} form="distance" />,
+                    sortBy: ({ connected_at }) => connected_at,
+                  },
                 ]}
               />
             )

@@ -133,29 +133,38 @@ function Statement({ earnings, hosterId }: { earnings: EarningsShown; hosterId: 
           rows={lines.toReversed()}
           keyOf={({ day, model }) => `${day} ${model}`}
           columns={[
-            { title: t`Day (UTC)`, cell: ({ day }) => utcDayText(day) },
-            { title: t`Model`, place: 'name', cell: ({ model }) => model },
-            { title: t`Requests`, align: 'right', cell: ({ requests }) => countText(requests) },
+            { title: t`Day (UTC)`, cell: ({ day }) => utcDayText(day), sortBy: ({ day }) => day },
+            { title: t`Model`, place: 'name', cell: ({ model }) => model, sortBy: ({ model }) => model },
+            {
+              title: t`Requests`,
+              align: 'right',
+              cell: ({ requests }) => countText(requests),
+              sortBy: ({ requests }) => requests,
+            },
             {
               title: t`Tokens in / out`,
               align: 'right',
               cell: each => `${countText(each.input_tokens)} / ${countText(each.output_tokens)}`,
+              sortBy: each => each.input_tokens + each.output_tokens,
             },
             {
               title: t`Charged`,
               align: 'right',
               cell: ({ gross_usd }) => <Amount usd={gross_usd} />,
+              sortBy: ({ gross_usd }) => gross_usd,
             },
             {
               title: t`Refunded`,
               align: 'right',
               cell: each => <Amount usd={each.refunded_share_usd} />,
+              sortBy: ({ refunded_share_usd }) => refunded_share_usd,
             },
             {
               title: t`Earned`,
               align: 'right',
               place: 'figure',
               cell: each => <Amount usd={sumUsd([each.share_usd, -each.refunded_share_usd])} />,
+              sortBy: each => each.share_usd - each.refunded_share_usd,
             },
           ]}
         />
@@ -182,10 +191,16 @@ function Movements({ earnings }: { earnings: EarningsShown }) {
         rows={earnings.movements.toReversed()}
         keyOf={({ at, kind, amount_usd }) => `${at} ${kind} ${amount_usd}`}
         columns={[
-          { title: t`Time`, cell: ({ at }) => <When at={at} /> },
-          { title: t`What`, place: 'name', cell: ({ kind }) => movementTexts[kind] },
+          { title: t`Time`, cell: ({ at }) => <When at={at} />, sortBy: ({ at }) => at },
+          { title: t`What`, place: 'name', cell: ({ kind }) => movementTexts[kind], sortBy: ({ kind }) => kind },
           { title: t`Reason`, cell: ({ reason }) => reason },
-          { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => signedUsd(amount_usd) },
+          {
+            title: 'USD',
+            align: 'right',
+            place: 'figure',
+            cell: ({ amount_usd }) => signedUsd(amount_usd),
+            sortBy: ({ amount_usd }) => amount_usd,
+          },
         ]}
       />
     </Panel>
@@ -204,12 +219,21 @@ function Payouts({ hosterId }: { hosterId: string }) {
             <>
               <DataTable
                 label={t`Payouts`}
-                isPaged
+                hasMore={payouts.hasNextPage}
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: t`Made`, cell: ({ created_at }) => <When at={created_at} /> },
-                  { title: t`Reference`, place: 'name', cell: ({ reference }) => <code>{reference}</code> },
+                  {
+                    title: t`Made`,
+                    cell: ({ created_at }) => <When at={created_at} />,
+                    sortBy: ({ created_at }) => created_at,
+                  },
+                  {
+                    title: t`Reference`,
+                    place: 'name',
+                    cell: ({ reference }) => <code>{reference}</code>,
+                    sortBy: ({ reference }) => reference,
+                  },
                   { title: t`To`, cell: ({ driver, account }) => `${payoutWord(driver, 'bank')} ${account}` },
                   {
                     title: t`State`,
@@ -219,12 +243,20 @@ function Payouts({ hosterId }: { hosterId: string }) {
                         {failure !== null && ` ${failure}`}
                       </>
                     ),
+                    sortBy: ({ state }) => state,
                   },
                   {
                     title: t`Ended`,
                     cell: ({ ended_at: at }) => (at === null ? t`not yet` : <When at={at} />),
+                    sortBy: ({ ended_at }) => ended_at,
                   },
-                  { title: 'USD', align: 'right', place: 'figure', cell: ({ amount_usd }) => chargeText(amount_usd) },
+                  {
+                    title: 'USD',
+                    align: 'right',
+                    place: 'figure',
+                    cell: ({ amount_usd }) => chargeText(amount_usd),
+                    sortBy: ({ amount_usd }) => amount_usd,
+                  },
                 ]}
               />
               {payouts.hasNextPage && (

@@ -53,12 +53,18 @@ export function HosterKeys({ hosterId }: { hosterId: string }) {
                       {name} <code>{hint}</code>
                     </>
                   ),
+                  sortBy: ({ name }) => name,
                 },
                 { title: t`Scopes`, cell: ({ scopes }) => scopes.join(', ') },
-                { title: t`Made`, cell: ({ created_at }) => <When at={created_at} /> },
+                {
+                  title: t`Made`,
+                  cell: ({ created_at }) => <When at={created_at} />,
+                  sortBy: ({ created_at }) => created_at,
+                },
                 {
                   title: t`Expires`,
                   cell: ({ expires_at: at }) => (at === null ? t`never` : <When at={at} form="distance" />),
+                  sortBy: ({ expires_at }) => expires_at,
                 },
                 {
                   title: '',

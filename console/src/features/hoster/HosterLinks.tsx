@@ -22,9 +22,14 @@ export function HosterLinks({ hosters }: { hosters: readonly HosterMembership[] 
               {name}
             </Link>
           ),
+          sortBy: ({ name }) => name,
         },
-        { title: t`State`, cell: ({ state }) => <State state={hosterStates[state].mark}>{codeText(state)}</State> },
-        { title: t`Your role`, cell: ({ role }) => codeText(role) },
+        {
+          title: t`State`,
+          cell: ({ state }) => <State state={hosterStates[state].mark}>{codeText(state)}</State>,
+          sortBy: ({ state }) => state,
+        },
+        { title: t`Your role`, cell: ({ role }) => codeText(role), sortBy: ({ role }) => role },
       ]}
     />
   )

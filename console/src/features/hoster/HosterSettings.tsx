@@ -77,8 +77,8 @@ export function HosterSettings() {
               rows={changes}
               keyOf={({ at, to }) => `${at} ${to}`}
               columns={[
-                { title: t`Time`, cell: ({ at }) => <When at={at} /> },
-                { title: t`State`, place: 'name', cell: ({ to }) => codeText(to) },
+                { title: t`Time`, cell: ({ at }) => <When at={at} />, sortBy: ({ at }) => at },
+                { title: t`State`, place: 'name', cell: ({ to }) => codeText(to), sortBy: ({ to }) => to },
                 { title: t`Reason`, cell: ({ reason, reason_codes }) => saidText(reason, reason_codes) },
                 { title: t`By`, cell: ({ by }) => (by === 'system' ? t`the gateway` : codeText(by)) },
               ]}
@@ -161,8 +161,13 @@ function People({ hosterId }: { hosterId: string }) {
                     ) : (
                       role
                     ),
+                  sortBy: ({ role }) => role,
                 },
-                { title: t`Joined`, cell: ({ joined_at }) => <When at={joined_at} /> },
+                {
+                  title: t`Joined`,
+                  cell: ({ joined_at }) => <When at={joined_at} />,
+                  sortBy: ({ joined_at }) => joined_at,
+                },
                 {
                   title: '',
                   align: 'right',

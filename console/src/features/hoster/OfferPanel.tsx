@@ -175,13 +175,15 @@ function Others({ market }: { market: Offer['market'] }) {
             title: t`Server`,
             place: 'name',
             cell: ({ name, provider }) => <Provider kind={provider} label={name} />,
+            sortBy: ({ name }) => name,
           },
-          { title: t`Trust`, align: 'right', cell: ({ trust }) => trust.toFixed(2) },
+          { title: t`Trust`, align: 'right', cell: ({ trust }) => trust.toFixed(2), sortBy: ({ trust }) => trust },
           {
             title: t`Typical request, USD`,
             align: 'right',
             place: 'figure',
             cell: ({ request_usd }) => chargeText(request_usd),
+            sortBy: ({ request_usd }) => request_usd,
           },
         ]}
       />
@@ -198,8 +200,12 @@ function Versions({ versions, model }: { versions: Offer['versions']; model: str
         rows={versions}
         keyOf={({ version }) => String(version)}
         columns={[
-          { title: t`Version`, place: 'name', cell: ({ version }) => version },
-          { title: t`From`, cell: ({ valid_from }) => <When at={valid_from} /> },
+          { title: t`Version`, place: 'name', cell: ({ version }) => version, sortBy: ({ version }) => version },
+          {
+            title: t`From`,
+            cell: ({ valid_from }) => <When at={valid_from} />,
+            sortBy: ({ valid_from }) => valid_from,
+          },
           {
             title: t`Until`,
             cell: ({ valid_until: at }) => (at === null ? t`now` : <When at={at} />),

@@ -173,21 +173,29 @@ function Models({ hosterId }: { hosterId: string }) {
                 rows={models}
                 keyOf={({ model }) => model}
                 columns={[
-                  { title: t`Model`, place: 'name', cell: ({ model }) => model },
+                  { title: t`Model`, place: 'name', cell: ({ model }) => model, sortBy: ({ model }) => model },
                   {
                     title: t`State`,
                     cell: ({ state }) => <State state={serverStates[state].mark}>{serverStates[state].text}</State>,
+                    sortBy: ({ state }) => state,
                   },
-                  { title: t`Running`, align: 'right', cell: each => countText(each.in_flight) },
+                  {
+                    title: t`Running`,
+                    align: 'right',
+                    cell: each => countText(each.in_flight),
+                    sortBy: ({ in_flight }) => in_flight,
+                  },
                   {
                     title: t`First token`,
                     align: 'right',
                     cell: each => (each.first_token_p50_ms === null ? '–' : durationText(each.first_token_p50_ms)),
+                    sortBy: ({ first_token_p50_ms }) => first_token_p50_ms,
                   },
                   {
                     title: t`Answered today`,
                     align: 'right',
                     cell: each => countText(each.answered_today),
+                    sortBy: ({ answered_today }) => answered_today,
                   },
                   { title: t`Failed`, align: 'right', place: 'figure', cell: each => failedText(each) },
                 ]}

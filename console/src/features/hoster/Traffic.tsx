@@ -45,6 +45,7 @@ export function Traffic() {
 function Body({ data, days, until }: { data: HosterTraffic['data']; days: number; until: string }) {
   const models = byModel(data)
   const outcomes = [...new Set(models.flatMap(({ failed }) => Object.keys(failed)))].sort()
+  const attemptsOf = (outcome: string) => models.reduce((sum, { failed }) => sum + (failed[outcome] ?? 0), 0)
   return (
     <>
       <Panel title={t`By day (UTC)`} aside={<span className={styles.hint}>{t`About 15 minutes late`}</span>}>
@@ -69,18 +70,26 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
           rows={models}
           keyOf={({ model }) => model}
           columns={[
-            { title: t`Model`, place: 'name', cell: ({ model }) => model },
-            { title: t`Answered`, align: 'right', place: 'figure', cell: ({ answered }) => countText(answered) },
+            { title: t`Model`, place: 'name', cell: ({ model }) => model, sortBy: ({ model }) => model },
+            {
+              title: t`Answered`,
+              align: 'right',
+              place: 'figure',
+              cell: ({ answered }) => countText(answered),
+              sortBy: ({ answered }) => answered,
+            },
             {
               title: t`Your faults`,
               align: 'right',
               cell: ({ attempts, faults }) =>
                 faults === 0 ? '–' : `${countText(faults)} (${shareText(faults / attempts)})`,
+              sortBy: ({ faults }) => faults,
             },
             {
               title: t`Not counted against you`,
               align: 'right',
               cell: ({ attempts, answered, faults }) => countText(attempts - answered - faults),
+              sortBy: each => each.attempts - each.answered - each.faults,
             },
           ]}
         />
@@ -94,7 +103,12 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
             rows={outcomes}
             keyOf={outcome => outcome}
             columns={[
-              { title: t`Outcome`, place: 'name', cell: outcome => outcomeTexts[outcome] ?? outcome },
+              {
+                title: t`Outcome`,
+                place: 'name',
+                cell: outcome => outcomeTexts[outcome] ?? outcome,
+                sortBy: outcome => outcomeTexts[outcome] ?? outcome,
+              },
               {
                 title: t`Trust`,
                 cell: outcome =>
@@ -108,7 +122,8 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
                 title: t`Attempts`,
                 align: 'right',
                 place: 'figure',
-                cell: outcome => countText(models.reduce((sum, { failed }) => sum + (failed[outcome] ?? 0), 0)),
+                cell: outcome => countText(attemptsOf(outcome)),
+                sortBy: attemptsOf,
               },
             ]}
           />
@@ -126,19 +141,36 @@ function Body({ data, days, until }: { data: HosterTraffic['data']; days: number
           ])}
           keyOf={({ model, side }) => `${model} ${side}`}
           columns={[
-            { title: t`Model`, place: 'name', cell: ({ model, side }) => `${model}, ${codeText(side)}` },
+            {
+              title: t`Model`,
+              place: 'name',
+              cell: ({ model, side }) => `${model}, ${codeText(side)}`,
+              sortBy: ({ model }) => model,
+            },
             {
               title: t`You reported`,
               align: 'right',
               cell: ({ tokens }) => countText(tokens.reported),
+              sortBy: ({ tokens }) => tokens.reported,
             },
-            { title: t`We counted`, align: 'right', cell: ({ tokens }) => countText(tokens.counted) },
+            {
+              title: t`We counted`,
+              align: 'right',
+              cell: ({ tokens }) => countText(tokens.counted),
+              sortBy: ({ tokens }) => tokens.counted,
+            },
             {
               title: t`Difference`,
               align: 'right',
               cell: ({ tokens }) => differenceText(tokens),
             },
-            { title: t`Billed`, align: 'right', place: 'figure', cell: ({ tokens }) => countText(tokens.billed) },
+            {
+              title: t`Billed`,
+              align: 'right',
+              place: 'figure',
+              cell: ({ tokens }) => countText(tokens.billed),
+              sortBy: ({ tokens }) => tokens.billed,
+            },
           ]}
         />
         <p

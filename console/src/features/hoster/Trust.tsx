@@ -205,12 +205,13 @@ function Speeds({ trust }: { trust: OwnTrust }) {
         rows={trust.speeds}
         keyOf={({ model }) => model}
         columns={[
-          { title: t`Model`, place: 'name', cell: ({ model }) => model },
+          { title: t`Model`, place: 'name', cell: ({ model }) => model, sortBy: ({ model }) => model },
           {
             title: t`Tokens per second`,
             align: 'right',
             place: 'figure',
             cell: each => countText(each.tokens_per_second),
+            sortBy: ({ tokens_per_second }) => tokens_per_second,
           },
           {
             title: t`Known hardware`,

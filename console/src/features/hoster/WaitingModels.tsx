@@ -19,7 +19,7 @@ export function WaitingModels({ waiting }: { waiting: readonly Waiting[] }) {
       rows={waiting}
       keyOf={({ model }) => model}
       columns={[
-        { title: t`New or changed`, place: 'name', cell: ({ model }) => model },
+        { title: t`New or changed`, place: 'name', cell: ({ model }) => model, sortBy: ({ model }) => model },
         { title: t`State`, place: 'figure', cell: each => <WaitingState waiting={each} /> },
         { title: t`Why`, cell: each => <Reason waiting={each} /> },
       ]}

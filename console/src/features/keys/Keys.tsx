@@ -50,7 +50,7 @@ export function Keys() {
   const [deleted, setDeleted] = useState<Key | null>(null)
   const remove = useWrite<Key>(({ id }) => ({ method: 'DELETE', path: `customers/${customerId}/keys/${id}` }), {
     areas: ['keys', 'key-spend'],
-    done: (_, { name }) => t`${name} is deleted. It stops working on all nodes within two seconds.`,
+    done: (_, { name }) => t`${name} is deleted. It stops working within two seconds.`,
     onDone: () => setDeleted(null),
   })
   const pause = useWrite<Key>(
@@ -149,6 +149,7 @@ export function Keys() {
                         )}
                       </div>
                     ),
+                    sortBy: ({ name }) => name,
                   },
                   {
                     title: t`Limit`,
@@ -159,11 +160,13 @@ export function Keys() {
                     align: 'right',
                     place: 'figure',
                     cell: ({ usage }) => <Charge usd={usage.week_usd} />,
+                    sortBy: ({ usage }) => usage.week_usd,
                   },
                   {
                     title: t`USD in all`,
                     align: 'right',
                     cell: ({ usage }) => <Charge usd={usage.total_usd} />,
+                    sortBy: ({ usage }) => usage.total_usd,
                   },
                   {
                     title: t`Models`,
@@ -174,6 +177,7 @@ export function Keys() {
                     title: t`Expires`,
                     cell: ({ expires_at }) =>
                       expires_at === null ? t`never` : <When at={expires_at} form="distance" />,
+                    sortBy: ({ expires_at }) => expires_at,
                   },
                   {
                     title: '',
@@ -261,7 +265,7 @@ export function Keys() {
         onConfirm={() => remove.mutate(deleted!)}
         onClose={() => setDeleted(null)}
       >
-        <p>{t`Programs that use it get an error within two seconds, on all nodes. A deleted key never comes back.`}</p>
+        <p>{t`Programs that use it get an error within two seconds. A deleted key never comes back.`}</p>
       </ConfirmDialog>
     </Page>
   )

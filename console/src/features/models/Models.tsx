@@ -98,6 +98,7 @@ export function Models() {
                         {id} <CopyButton text={id} what={t`the id`} />
                       </span>
                     ),
+                    sortBy: ({ id }) => id,
                   },
                   {
                     title: t`Servers`,
@@ -140,6 +141,7 @@ export function Models() {
                     title: t`Context`,
                     align: 'right',
                     cell: each => compactCount(each.context_length),
+                    sortBy: ({ context_length }) => context_length,
                   },
                   {
                     title: t`Features`,

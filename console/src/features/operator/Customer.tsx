@@ -178,7 +178,7 @@ function Body({ customer }: { customer: CustomerDetail }) {
             keyOf={({ email, isMember }) => `${email} ${isMember}`}
             columns={[
               personColumn,
-              { title: t`Role`, cell: ({ role }) => codeText(role) },
+              { title: t`Role`, cell: ({ role }) => codeText(role), sortBy: ({ role }) => role },
               {
                 title: t`State`,
                 cell: ({ isMember, at }) =>

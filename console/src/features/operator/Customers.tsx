@@ -3,7 +3,7 @@ import { Button, TextInput } from '@mantine/core'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { customersQuery } from '../../api/operator-queries.ts'
+import { type CustomerFilter, customersQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { countText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -14,6 +14,8 @@ import { Balance } from '../../parts/Money.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
+import type { SortOrder } from '../../parts/sort-rows.ts'
+import { When } from '../../parts/When.tsx'
 import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { SearchFilters, useSearchText } from './SearchFilters.tsx'
@@ -26,7 +28,8 @@ export function Customers() {
   const { text, setText, search } = useSearchText()
   const [state, setState] = useState('')
   const [isAdding, setAdding] = useState(false)
-  const customers = useInfiniteQuery(customersQuery({ search, state }))
+  const [order, setOrder] = useState<SortOrder | null>(null)
+  const customers = useInfiniteQuery(customersQuery({ search, state, ...sortOf(order) }))
   const isFiltered = search !== '' || state !== ''
   return (
     <Page
@@ -51,7 +54,9 @@ export function Customers() {
       <Panel>
         <Loaded query={customers} height={400}>
           {({ pages }) => {
-            const rows = pages.flatMap(({ data }) => data)
+            // A customer whose figure changes between two pages may be on both.
+            const byId = new Map(pages.flatMap(({ data }) => data).map(customer => [customer.id, customer]))
+            const rows = [...byId.values()]
             if (rows.length === 0) {
               return (
                 <EmptyState text={isFiltered ? t`No customer matches these filters.` : t`There is no customer yet.`}>
@@ -63,7 +68,8 @@ export function Customers() {
               <>
                 <DataTable
                   label={t`Customers`}
-                  isPaged
+                  sorting={{ order, onChange: setOrder }}
+                  hasMore={customers.hasNextPage}
                   rows={rows}
                   keyOf={({ id }) => id}
                   onOpen={({ id }) =>
@@ -78,6 +84,7 @@ export function Customers() {
                           {email ?? t`deleted`}
                         </Link>
                       ),
+                      sortKey: 'email',
                     },
                     { title: t`Tier`, cell: ({ tier }) => tier },
                     {
@@ -92,11 +99,19 @@ export function Customers() {
                       title: t`Requests, 30 days`,
                       align: 'right',
                       cell: ({ requests_30d }) => countText(requests_30d),
+                      sortKey: 'requests',
                     },
                     {
                       title: t`Spent, 30 days`,
                       align: 'right',
                       cell: ({ spent_30d_usd }) => <Balance usd={spent_30d_usd} />,
+                      sortKey: 'spent',
+                    },
+                    {
+                      title: t`Since`,
+                      place: 'hidden',
+                      cell: ({ created_at }) => <When at={created_at} />,
+                      sortKey: 'created',
                     },
                     { title: t`People`, align: 'right', place: 'hidden', cell: ({ people }) => countText(people) },
                     { title: t`Keys`, align: 'right', place: 'hidden', cell: ({ keys }) => countText(keys) },
@@ -105,6 +120,7 @@ export function Customers() {
                       align: 'right',
                       place: 'figure',
                       cell: ({ balance_usd }) => <Balance usd={balance_usd} />,
+                      sortKey: 'balance',
                     },
                   ]}
                 />
@@ -125,6 +141,11 @@ export function Customers() {
       {isAdding && <NewCustomer onClose={() => setAdding(false)} />}
     </Page>
   )
+}
+
+/** The columns are named after what the gateway sorts by. */
+function sortOf(order: SortOrder | null): CustomerFilter {
+  return order === null ? {} : { sort: order.column, order: order.isDescending ? 'desc' : 'asc' }
 }
 
 function NewCustomer({ onClose }: { onClose: () => void }) {

@@ -17,6 +17,9 @@ import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
 import { useMayOperate } from './use-may-operate.ts'
 
+/** The gateway lists no more. */
+const LISTED_MAX = 100
+
 /** Grants of credit: those that wait for a second operator, or all. */
 export function Grants() {
   const mayOperate = useMayOperate()
@@ -56,6 +59,7 @@ export function Grants() {
             ) : (
               <DataTable
                 label={t`Grants`}
+                hasMore={data.length >= LISTED_MAX}
                 rows={data}
                 keyOf={({ id }) => id}
                 columns={[
@@ -67,14 +71,23 @@ export function Grants() {
                         {email ?? t`deleted`}
                       </Link>
                     ),
+                    sortBy: ({ email }) => email,
                   },
                   { title: t`Reason`, cell: ({ reason, ref }) => `${reason} (${ref})` },
                   {
                     title: t`Kind`,
                     cell: ({ is_promotion }) => (is_promotion ? t`promotion` : t`paid`),
                   },
-                  { title: t`Asked by`, cell: ({ requested_by }) => requested_by },
-                  { title: t`Time`, cell: ({ requested_at }) => <When at={requested_at} /> },
+                  {
+                    title: t`Asked by`,
+                    cell: ({ requested_by }) => requested_by,
+                    sortBy: ({ requested_by }) => requested_by,
+                  },
+                  {
+                    title: t`Time`,
+                    cell: ({ requested_at }) => <When at={requested_at} />,
+                    sortBy: ({ requested_at }) => requested_at,
+                  },
                   {
                     title: t`State`,
                     cell: ({ state }) => (
@@ -82,12 +95,14 @@ export function Grants() {
                         {codeText(state)}
                       </State>
                     ),
+                    sortBy: ({ state }) => state,
                   },
                   {
                     title: 'USD',
                     align: 'right',
                     place: 'figure',
                     cell: ({ amount_usd }) => chargeText(amount_usd),
+                    sortBy: ({ amount_usd }) => amount_usd,
                   },
                   {
                     title: '',

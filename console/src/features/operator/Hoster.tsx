@@ -93,7 +93,7 @@ function Body({ hoster }: { hoster: HosterReview }) {
             rows={hoster.models}
             keyOf={({ model }) => model}
             columns={[
-              { title: t`Model`, place: 'name', cell: ({ model }) => model },
+              { title: t`Model`, place: 'name', cell: ({ model }) => model, sortBy: ({ model }) => model },
               {
                 title: t`Quantization`,
                 cell: ({ model }) =>
@@ -104,6 +104,7 @@ function Body({ hoster }: { hoster: HosterReview }) {
                 align: 'right',
                 place: 'figure',
                 cell: each => `${exactUsd(each.input_usd_per_million)} / ${exactUsd(each.output_usd_per_million)}`,
+                sortBy: each => each.input_usd_per_million + each.output_usd_per_million,
               },
             ]}
           />
@@ -128,8 +129,8 @@ function Body({ hoster }: { hoster: HosterReview }) {
             rows={hoster.people}
             keyOf={({ email }) => email}
             columns={[
-              { title: t`Person`, place: 'name', cell: ({ email }) => email },
-              { title: t`Role`, cell: ({ role }) => codeText(role) },
+              { title: t`Person`, place: 'name', cell: ({ email }) => email, sortBy: ({ email }) => email },
+              { title: t`Role`, cell: ({ role }) => codeText(role), sortBy: ({ role }) => role },
             ]}
           />
         )}
@@ -140,8 +141,8 @@ function Body({ hoster }: { hoster: HosterReview }) {
           rows={hoster.state_changes}
           keyOf={({ at, to }) => `${at} ${to}`}
           columns={[
-            { title: t`Time`, cell: ({ at }) => <When at={at} /> },
-            { title: t`State`, place: 'name', cell: ({ to }) => codeText(to) },
+            { title: t`Time`, cell: ({ at }) => <When at={at} />, sortBy: ({ at }) => at },
+            { title: t`State`, place: 'name', cell: ({ to }) => codeText(to), sortBy: ({ to }) => to },
             { title: t`Reason`, cell: ({ reason, reason_codes }) => saidText(reason, reason_codes) },
             { title: t`By`, cell: ({ by }) => (by === 'system' ? t`the gateway` : codeText(by)) },
           ]}

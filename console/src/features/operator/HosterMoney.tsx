@@ -118,7 +118,7 @@ function Clawbacks({
       rows={clawbacks}
       keyOf={({ id }) => id}
       columns={[
-        { title: t`Taken back`, place: 'name', cell: ({ at }) => <When at={at} /> },
+        { title: t`Taken back`, place: 'name', cell: ({ at }) => <When at={at} />, sortBy: ({ at }) => at },
         { title: t`For`, cell: ({ cause }) => (cause === 'fraud' ? t`fraud` : t`a disputed payment`) },
         { title: t`Reason`, cell: ({ reason }) => reason },
         { title: t`By`, cell: ({ made_by }) => made_by ?? t`the command line` },
@@ -127,6 +127,7 @@ function Clawbacks({
           align: 'right',
           place: 'figure',
           cell: ({ amount_usd }) => chargeText(amount_usd),
+          sortBy: ({ amount_usd }) => amount_usd,
         },
         {
           title: '',

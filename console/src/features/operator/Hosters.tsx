@@ -4,13 +4,14 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorHosters } from '#api/operator/supply.ts'
-import { hostersQuery } from '../../api/operator-queries.ts'
+import { hosterFundsQuery, hostersQuery } from '../../api/operator-queries.ts'
 import { shareText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { InviteDialog } from '../../parts/InviteDialog.tsx'
 import { MoreIcon } from '../../parts/icons.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
+import { Balance } from '../../parts/Money.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
@@ -29,6 +30,8 @@ const AGENT_HOST = 'agent.invalid'
 export function Hosters() {
   const mayOperate = useMayOperate()
   const hosters = useQuery(hostersQuery)
+  const funds = useQuery(hosterFundsQuery)
+  const balances = new Map(funds.data?.data.map(({ hoster_id, balance_usd }) => [hoster_id, balance_usd]))
   const [priced, setPriced] = useState<Hoster | null>(null)
   const [isInviting, setInviting] = useState(false)
   return (
@@ -81,6 +84,12 @@ export function Hosters() {
                     align: 'right',
                     cell: ({ share }) => shareText(share),
                     sortBy: ({ share }) => share,
+                  },
+                  {
+                    title: t`Balance`,
+                    align: 'right',
+                    cell: ({ id }) => <HosterBalance usd={balances.get(id)} />,
+                    sortBy: ({ id }) => balances.get(id) ?? null,
                   },
                   {
                     title: t`Models`,
@@ -153,6 +162,11 @@ export function Hosters() {
       {priced !== null && <PriceDialog hoster={priced} onClose={() => setPriced(null)} />}
     </Page>
   )
+}
+
+/** What a hoster has earned and was not paid yet. */
+function HosterBalance({ usd }: { usd: number | undefined }) {
+  return usd === undefined ? '–' : <Balance usd={usd} />
 }
 
 /** Those that wait for the operator first, then those on their way, then the rest. */

@@ -60,12 +60,17 @@ export function Log() {
             <>
               <DataTable
                 label={t`Log`}
-                isPaged
+                hasMore={log.hasNextPage}
                 rows={pages.flatMap(({ data }) => data)}
                 keyOf={({ id }) => String(id)}
                 columns={[
-                  { title: t`Time`, cell: ({ at }) => <When at={at} /> },
-                  { title: t`What`, place: 'name', cell: ({ action }) => codeText(action) },
+                  { title: t`Time`, cell: ({ at }) => <When at={at} />, sortBy: ({ at }) => at },
+                  {
+                    title: t`What`,
+                    place: 'name',
+                    cell: ({ action }) => codeText(action),
+                    sortBy: ({ action }) => action,
+                  },
                   {
                     title: t`Who`,
                     cell: who,
@@ -81,7 +86,7 @@ export function Log() {
                         </Link>
                       ),
                   },
-                  { title: t`From`, cell: ({ address }) => address ?? '–' },
+                  { title: t`From`, cell: ({ address }) => address ?? '–', sortBy: ({ address }) => address },
                 ]}
               />
               {log.hasNextPage && (

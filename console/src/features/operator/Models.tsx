@@ -22,6 +22,9 @@ import { UnapprovedModels } from './UnapprovedModels.tsx'
 
 type SoldModel = OperatorModels['data'][number]
 
+/** The gateway lists no more versions of prices. */
+const VERSIONS_MAX = 200
+
 /** What is sold: the servers and prices of each model, what is wrong with them, and how hosters' prices changed. */
 export function Models() {
   const { model } = readSupplySearch(useSearch({ strict: false }))
@@ -149,6 +152,7 @@ function PriceVersions({ model }: { model: string | undefined }) {
           ) : (
             <DataTable
               label={t`Price versions`}
+              hasMore={data.length >= VERSIONS_MAX}
               rows={data}
               keyOf={({ hoster_id, model: id, version }) => `${hoster_id} ${id} ${version}`}
               columns={[
@@ -160,14 +164,23 @@ function PriceVersions({ model }: { model: string | undefined }) {
                       {each.model}
                     </Link>
                   ),
+                  sortBy: ({ model }) => model,
                 },
-                { title: t`Hoster`, cell: ({ hoster }) => <Provider kind="hoster" label={hoster} /> },
+                {
+                  title: t`Hoster`,
+                  cell: ({ hoster }) => <Provider kind="hoster" label={hoster} />,
+                  sortBy: ({ hoster }) => hoster,
+                },
                 {
                   title: t`Version`,
                   align: 'right',
                   cell: ({ version }) => countText(version),
                 },
-                { title: t`From`, cell: ({ valid_from }) => <When at={valid_from} /> },
+                {
+                  title: t`From`,
+                  cell: ({ valid_from }) => <When at={valid_from} />,
+                  sortBy: ({ valid_from }) => valid_from,
+                },
                 {
                   title: t`Until`,
                   cell: ({ valid_until }) =>
@@ -178,6 +191,7 @@ function PriceVersions({ model }: { model: string | undefined }) {
                   align: 'right',
                   place: 'figure',
                   cell: price => <PriceText price={price} />,
+                  sortBy: each => each.input_usd_per_million + each.output_usd_per_million,
                 },
               ]}
             />

@@ -57,16 +57,19 @@ export function OperatorKeys() {
                       {name} <code>{hint}</code>
                     </>
                   ),
+                  sortBy: ({ name }) => name,
                 },
-                { title: t`Person`, cell: ({ person }) => person.email },
+                { title: t`Person`, cell: ({ person }) => person.email, sortBy: ({ person }) => person.email },
                 { title: t`Scopes`, cell: ({ scopes }) => scopes.map(codeText).join(', ') },
                 {
                   title: t`Expires`,
                   cell: ({ expires_at: at }) => (at === null ? t`never` : <When at={at} form="distance" />),
+                  sortBy: ({ expires_at }) => expires_at,
                 },
                 {
                   title: t`Last used`,
                   cell: ({ last_used_at: at }) => (at === null ? t`never` : <When at={at} form="distance" />),
+                  sortBy: ({ last_used_at }) => last_used_at,
                 },
                 {
                   title: '',

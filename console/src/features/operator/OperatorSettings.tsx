@@ -72,6 +72,7 @@ export function OperatorSettings() {
                       title: t`Setting`,
                       place: 'name',
                       cell: ({ key }) => <code>{key.slice(section.length + 1)}</code>,
+                      sortBy: ({ key }) => key,
                     },
                     { title: t`What it does`, cell: ({ about, about_codes }) => saidText(about, about_codes) },
                     {

@@ -117,11 +117,13 @@ export function Overview() {
                         {codeText(state)}
                       </State>
                     ),
+                    sortBy: ({ state }) => state,
                   },
-                  { title: t`Version`, cell: ({ version }) => version ?? t`unknown` },
+                  { title: t`Version`, cell: ({ version }) => version ?? t`unknown`, sortBy: ({ version }) => version },
                   {
                     title: t`Started`,
                     cell: ({ started_at }) => <When at={started_at} form="distance" />,
+                    sortBy: ({ started_at }) => started_at,
                   },
                 ]}
               />

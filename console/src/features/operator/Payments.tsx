@@ -72,20 +72,33 @@ export function Payments() {
             <>
               <DataTable
                 label={t`Payments`}
-                isPaged
+                hasMore={payments.hasNextPage}
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: t`Time`, cell: ({ created_at }) => <When at={created_at} /> },
+                  {
+                    title: t`Time`,
+                    cell: ({ created_at }) => <When at={created_at} />,
+                    sortBy: ({ created_at }) => created_at,
+                  },
                   { title: t`Customer`, place: 'name', cell: payment => <Payer payment={payment} /> },
-                  { title: t`Reference`, cell: ({ reference }) => <code>{reference}</code> },
-                  { title: t`How`, cell: ({ driver }) => codeText(driver) },
-                  { title: t`State`, cell: payment => <PaymentState payment={payment} /> },
+                  {
+                    title: t`Reference`,
+                    cell: ({ reference }) => <code>{reference}</code>,
+                    sortBy: ({ reference }) => reference,
+                  },
+                  { title: t`How`, cell: ({ driver }) => codeText(driver), sortBy: ({ driver }) => driver },
+                  {
+                    title: t`State`,
+                    cell: payment => <PaymentState payment={payment} />,
+                    sortBy: ({ state }) => state,
+                  },
                   {
                     title: 'USD',
                     align: 'right',
                     place: 'figure',
                     cell: ({ amount_usd }) => roundUsd(amount_usd),
+                    sortBy: ({ amount_usd }) => amount_usd,
                   },
                   {
                     title: '',

@@ -126,8 +126,12 @@ function Body({ batch }: { batch: PayoutBatchShown }) {
           rows={batch.data}
           keyOf={({ id }) => id}
           columns={[
-            { title: t`Hoster`, place: 'name', cell: ({ hoster }) => hoster },
-            { title: t`Reference`, cell: ({ reference }) => <code>{reference}</code> },
+            { title: t`Hoster`, place: 'name', cell: ({ hoster }) => hoster, sortBy: ({ hoster }) => hoster },
+            {
+              title: t`Reference`,
+              cell: ({ reference }) => <code>{reference}</code>,
+              sortBy: ({ reference }) => reference,
+            },
             { title: t`To`, cell: ({ holder, account }) => [holder, account].filter(Boolean).join(', ') },
             {
               title: t`State`,
@@ -138,17 +142,20 @@ function Body({ batch }: { batch: PayoutBatchShown }) {
                   {mismatch !== null && <State state="danger">{mismatch}</State>}
                 </>
               ),
+              sortBy: ({ state }) => state,
             },
             {
               title: t`Promotion`,
               align: 'right',
               cell: ({ promotion_usd }) => chargeText(promotion_usd),
+              sortBy: ({ promotion_usd }) => promotion_usd,
             },
             {
               title: 'USD',
               align: 'right',
               place: 'figure',
               cell: ({ amount_usd }) => chargeText(amount_usd),
+              sortBy: ({ amount_usd }) => amount_usd,
             },
             {
               title: '',

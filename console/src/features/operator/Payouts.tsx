@@ -78,13 +78,14 @@ export function Payouts() {
             rows={left}
             keyOf={({ hoster_id }) => hoster_id}
             columns={[
-              { title: t`Hoster`, place: 'name', cell: ({ hoster }) => hoster },
-              { title: t`Why`, cell: ({ result }) => resultTexts[result] },
+              { title: t`Hoster`, place: 'name', cell: ({ hoster }) => hoster, sortBy: ({ hoster }) => hoster },
+              { title: t`Why`, cell: ({ result }) => resultTexts[result], sortBy: ({ result }) => resultTexts[result] },
               {
                 title: t`Payable`,
                 align: 'right',
                 place: 'figure',
                 cell: ({ payable_usd }) => <Balance usd={payable_usd} />,
+                sortBy: ({ payable_usd }) => payable_usd,
               },
             ]}
           />
@@ -121,7 +122,7 @@ function Batches() {
             <>
               <DataTable
                 label={t`Batches`}
-                isPaged
+                hasMore={batches.hasNextPage}
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[
@@ -133,6 +134,7 @@ function Batches() {
                         <When at={prepared_at} />
                       </Link>
                     ),
+                    sortBy: ({ prepared_at }) => prepared_at,
                   },
                   { title: t`By`, cell: ({ prepared_by }) => prepared_by ?? t`the command line` },
                   { title: t`How`, cell: ({ driver }) => payoutWord(driver, 'bank') },
@@ -144,14 +146,26 @@ function Batches() {
                         {mismatches > 0 && <State state="danger">{t`${mismatches} differ`}</State>}
                       </>
                     ),
+                    sortBy: ({ state }) => state,
                   },
-                  { title: t`Payouts`, align: 'right', cell: ({ payouts }) => countText(payouts) },
-                  { title: t`Paid`, align: 'right', cell: ({ paid_usd }) => chargeText(paid_usd) },
+                  {
+                    title: t`Payouts`,
+                    align: 'right',
+                    cell: ({ payouts }) => countText(payouts),
+                    sortBy: ({ payouts }) => payouts,
+                  },
+                  {
+                    title: t`Paid`,
+                    align: 'right',
+                    cell: ({ paid_usd }) => chargeText(paid_usd),
+                    sortBy: ({ paid_usd }) => paid_usd,
+                  },
                   {
                     title: 'USD',
                     align: 'right',
                     place: 'figure',
                     cell: ({ amount_usd }) => chargeText(amount_usd),
+                    sortBy: ({ amount_usd }) => amount_usd,
                   },
                 ]}
               />

@@ -84,7 +84,7 @@ export function People() {
               <>
                 <DataTable
                   label={t`People`}
-                  isPaged
+                  hasMore={people.hasNextPage}
                   rows={rows}
                   keyOf={({ id }) => id}
                   columns={[
@@ -106,15 +106,29 @@ export function People() {
                       title: t`Last seen`,
                       cell: ({ last_seen_at: at }) =>
                         at === null ? t`not signed in` : <When at={at} form="distance" />,
+                      sortBy: ({ last_seen_at }) => last_seen_at,
                     },
                     {
                       title: t`Customers`,
                       align: 'right',
                       place: 'hidden',
                       cell: ({ customers }) => countText(customers),
+                      sortBy: ({ customers }) => customers,
                     },
-                    { title: t`Hosters`, align: 'right', place: 'hidden', cell: ({ hosters }) => countText(hosters) },
-                    { title: t`Keys`, align: 'right', place: 'hidden', cell: ({ keys }) => countText(keys) },
+                    {
+                      title: t`Hosters`,
+                      align: 'right',
+                      place: 'hidden',
+                      cell: ({ hosters }) => countText(hosters),
+                      sortBy: ({ hosters }) => hosters,
+                    },
+                    {
+                      title: t`Keys`,
+                      align: 'right',
+                      place: 'hidden',
+                      cell: ({ keys }) => countText(keys),
+                      sortBy: ({ keys }) => keys,
+                    },
                     {
                       title: t`Role`,
                       cell: ({ id, email, role }) =>
@@ -215,11 +229,16 @@ function Joined() {
         keyOf={({ id }) => id}
         columns={[
           personColumn,
-          { title: t`Invited as`, cell: ({ invited_role: role }) => roleText(role) },
+          {
+            title: t`Invited as`,
+            cell: ({ invited_role: role }) => roleText(role),
+            sortBy: ({ invited_role }) => invited_role,
+          },
           { title: t`Invited by`, cell: ({ invited_by: by }) => by ?? t`nobody here` },
           {
             title: t`Joined`,
             cell: ({ invited_at: at }) => at !== null && <When at={at} form="distance" />,
+            sortBy: ({ invited_at }) => invited_at,
           },
           {
             title: t`Address`,
@@ -299,10 +318,14 @@ function RoleChanges() {
         rows={waiting}
         keyOf={({ id }) => id}
         columns={[
-          { title: t`Person`, place: 'name', cell: ({ email }) => email },
+          { title: t`Person`, place: 'name', cell: ({ email }) => email, sortBy: ({ email }) => email },
           { title: t`Role`, cell: ({ from, role }) => t`${roleText(from)} to ${roleText(role)}` },
           { title: t`Asked by`, cell: ({ requested_by }) => requested_by ?? t`nobody here` },
-          { title: t`Time`, cell: ({ requested_at }) => <When at={requested_at} /> },
+          {
+            title: t`Time`,
+            cell: ({ requested_at }) => <When at={requested_at} />,
+            sortBy: ({ requested_at }) => requested_at,
+          },
           {
             title: '',
             align: 'right',

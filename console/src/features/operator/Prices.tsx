@@ -112,7 +112,7 @@ export function Prices() {
                 rows={tiers}
                 keyOf={tier => tier}
                 columns={[
-                  { title: t`Tier`, place: 'name', cell: tier => tier },
+                  { title: t`Tier`, place: 'name', cell: tier => tier, sortBy: tier => tier },
                   {
                     title: t`Price group`,
                     place: 'figure',

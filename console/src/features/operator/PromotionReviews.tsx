@@ -25,7 +25,7 @@ export function PromotionReviews({ reviews }: { reviews: readonly Review[] }) {
         rows={reviews}
         keyOf={({ id }) => id}
         columns={[
-          { title: t`Hoster`, place: 'name', cell: ({ hoster }) => hoster },
+          { title: t`Hoster`, place: 'name', cell: ({ hoster }) => hoster, sortBy: ({ hoster }) => hoster },
           {
             title: t`Evidence`,
             cell: ({ evidence }) => (
@@ -44,6 +44,7 @@ export function PromotionReviews({ reviews }: { reviews: readonly Review[] }) {
             align: 'right',
             place: 'figure',
             cell: ({ share_usd }) => chargeText(share_usd),
+            sortBy: ({ share_usd }) => share_usd,
           },
           {
             title: '',

@@ -7,6 +7,7 @@ import { requestLogQuery } from '../../api/operator-queries.ts'
 import { durationText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
+import { failureWords } from '../../parts/failure-words.ts'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Charge } from '../../parts/Money.tsx'
 import { outcomeWords } from '../../parts/outcome-words.ts'
@@ -25,19 +26,10 @@ const texts = [
   ['server', t`Server`],
   ['error', t`Text of the error`],
 ] as const
-const failureWords: Readonly<Record<string, string>> = {
-  connect_failed: t`no connection to the server`,
-  server_error: t`error of the server`,
-  first_token_timeout: t`no first token in time`,
-  malformed: t`broken answer`,
-  empty: t`empty answer`,
-  busy: t`server was busy`,
-  credential_rejected: t`server refused your key`,
-  request_rejected: t`server refused the request`,
-  cancelled: t`stopped on the way`,
-}
-const optionsOf = (words: Readonly<Record<string, string>>) =>
-  Object.entries(words).map(([value, label]) => ({ value, label }))
+/** An attempt that was not sent is no failure of its server, so no request is searched by it. */
+const failureOptions = Object.entries(failureWords)
+  .filter(([value]) => value !== 'not_sent')
+  .map(([value, label]) => ({ value, label }))
 const outcomeOptions = requestOutcomes.map(value => ({ value, label: outcomeWords[value] }))
 
 /** The requests of all customers, the newest first. */
@@ -74,7 +66,7 @@ export function Requests() {
         <Select
           label={t`An attempt failed`}
           clearable
-          data={optionsOf(failureWords)}
+          data={failureOptions}
           value={search.failure ?? null}
           onChange={failure => set({ failure })}
         />
@@ -96,7 +88,7 @@ export function Requests() {
                 ) : (
                   <DataTable
                     label={t`Requests`}
-                    isPaged
+                    hasMore={log.hasNextPage}
                     rows={rows}
                     keyOf={({ id }) => id}
                     columns={[
@@ -111,6 +103,7 @@ export function Requests() {
                             <When at={started_at} />
                           </Link>
                         ),
+                        sortBy: ({ started_at }) => started_at,
                       },
                       {
                         title: t`Customer`,
@@ -121,8 +114,8 @@ export function Requests() {
                         ),
                       },
                       { title: t`Key`, cell: ({ key, label }) => label ?? key?.name ?? '–' },
-                      { title: t`Model`, cell: ({ model }) => model },
-                      { title: t`Server`, cell: ({ server }) => server ?? '–' },
+                      { title: t`Model`, cell: ({ model }) => model, sortBy: ({ model }) => model },
+                      { title: t`Server`, cell: ({ server }) => server ?? '–', sortBy: ({ server }) => server },
                       {
                         title: t`Ended`,
                         cell: ({ success, outcome, failures, error }) => (
@@ -137,12 +130,18 @@ export function Requests() {
                           </span>
                         ),
                       },
-                      { title: t`Took`, align: 'right', cell: each => durationText(each.latency_ms) },
+                      {
+                        title: t`Took`,
+                        align: 'right',
+                        cell: each => durationText(each.latency_ms),
+                        sortBy: ({ latency_ms }) => latency_ms,
+                      },
                       {
                         title: 'USD',
                         align: 'right',
                         place: 'figure',
                         cell: ({ charged_usd: usd }) => <Charge usd={usd} />,
+                        sortBy: ({ charged_usd }) => charged_usd,
                       },
                     ]}
                   />

@@ -67,7 +67,11 @@ export function Sales() {
                     </Link>
                   ),
                 },
-                { title: t`Requests`, align: 'right', cell: ({ requests }) => countText(requests) },
+                {
+                  title: t`Requests`,
+                  align: 'right',
+                  cell: ({ requests }) => countText(requests),
+                },
                 {
                   title: t`Margin`,
                   align: 'right',
@@ -195,7 +199,7 @@ function SalesTable({ buckets }: { buckets: readonly UsageBucket[] }) {
         rows={[...buckets].reverse()}
         keyOf={({ from }) => from}
         columns={[
-          { title: t`Day (UTC)`, place: 'name', cell: ({ from }) => utcDayText(from) },
+          { title: t`Day (UTC)`, place: 'name', cell: ({ from }) => utcDayText(from), sortBy: ({ from }) => from },
           {
             title: t`Requests`,
             align: 'right',

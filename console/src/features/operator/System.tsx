@@ -26,11 +26,17 @@ export function System() {
                 rows={checks}
                 keyOf={({ check }) => check}
                 columns={[
-                  { title: t`Check`, place: 'name', cell: ({ check }) => codeText(check) },
+                  {
+                    title: t`Check`,
+                    place: 'name',
+                    cell: ({ check }) => codeText(check),
+                    sortBy: ({ check }) => check,
+                  },
                   {
                     title: t`State`,
                     place: 'figure',
                     cell: ({ state }) => <State state={checkStates[state]}>{codeText(state)}</State>,
+                    sortBy: ({ state }) => state,
                   },
                   { title: t`Detail`, cell: ({ detail, detail_codes }) => saidText(detail, detail_codes) },
                 ]}
@@ -42,17 +48,29 @@ export function System() {
                 rows={jobs}
                 keyOf={({ name }) => name}
                 columns={[
-                  { title: t`Job`, place: 'name', cell: ({ name }) => codeText(name) },
+                  { title: t`Job`, place: 'name', cell: ({ name }) => codeText(name), sortBy: ({ name }) => name },
                   {
                     title: t`Last run`,
                     cell: ({ last_run_at: at }) => (at === null ? '–' : <When at={at} form="distance" />),
+                    sortBy: ({ last_run_at }) => last_run_at,
                   },
-                  { title: t`Waiting`, align: 'right', cell: ({ waiting }) => countText(waiting) },
-                  { title: t`Running`, align: 'right', cell: ({ running }) => countText(running) },
+                  {
+                    title: t`Waiting`,
+                    align: 'right',
+                    cell: ({ waiting }) => countText(waiting),
+                    sortBy: ({ waiting }) => waiting,
+                  },
+                  {
+                    title: t`Running`,
+                    align: 'right',
+                    cell: ({ running }) => countText(running),
+                    sortBy: ({ running }) => running,
+                  },
                   {
                     title: t`Given up`,
                     align: 'right',
                     cell: ({ failed, last_error }) => <span title={last_error ?? undefined}>{countText(failed)}</span>,
+                    sortBy: ({ failed }) => failed,
                   },
                 ]}
               />
@@ -63,7 +81,7 @@ export function System() {
                 rows={settings}
                 keyOf={({ key }) => key}
                 columns={[
-                  { title: t`Setting`, place: 'name', cell: ({ key }) => <code>{key}</code> },
+                  { title: t`Setting`, place: 'name', cell: ({ key }) => <code>{key}</code>, sortBy: ({ key }) => key },
                   { title: t`Value`, cell: ({ value }) => <code>{value}</code> },
                 ]}
               />

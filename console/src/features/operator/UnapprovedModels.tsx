@@ -28,7 +28,7 @@ export function UnapprovedModels() {
         rows={data.data}
         keyOf={({ model }) => model}
         columns={[
-          { title: t`Model`, place: 'name', cell: ({ model }) => model },
+          { title: t`Model`, place: 'name', cell: ({ model }) => model, sortBy: ({ model }) => model },
           {
             title: t`State`,
             cell: ({ state, reason }) =>
@@ -37,6 +37,7 @@ export function UnapprovedModels() {
               ) : (
                 <State state="off">{t`refused: ${reason ?? ''}`}</State>
               ),
+            sortBy: ({ state }) => state,
           },
           { title: t`Hosters`, cell: ({ hosters }) => hosters.map(({ name }) => name).join(', ') },
           {

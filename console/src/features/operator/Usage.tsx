@@ -144,13 +144,19 @@ function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: Usage
             rows={[...buckets].reverse()}
             keyOf={({ from }) => from}
             columns={[
-              { title: t`Days (UTC)`, place: 'name', cell: bucketText },
-              { title: t`Requests`, align: 'right', cell: ({ requests }) => countText(requests) },
+              { title: t`Days (UTC)`, place: 'name', cell: bucketText, sortBy: ({ from }) => from },
+              {
+                title: t`Requests`,
+                align: 'right',
+                cell: ({ requests }) => countText(requests),
+                sortBy: ({ requests }) => requests,
+              },
               {
                 title: 'USD',
                 align: 'right',
                 place: 'figure',
                 cell: ({ chargedUsd }) => <Amount usd={chargedUsd} />,
+                sortBy: ({ chargedUsd }) => chargedUsd,
               },
             ]}
           />
@@ -216,6 +222,7 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
     <Panel title={groupTitles[by].panel}>
       <DataTable
         label={groupTitles[by].table}
+        hasMore={other.groups > 0}
         rows={other.groups > 0 ? [...groups, rest] : groups}
         keyOf={({ id }) => id}
         columns={[

@@ -50,11 +50,11 @@ export function Vouchers() {
             <>
               <DataTable
                 label={t`Vouchers`}
-                isPaged
+                hasMore={vouchers.hasNextPage}
                 rows={rows}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: t`Made`, cell: ({ made_at }) => <When at={made_at} /> },
+                  { title: t`Made`, cell: ({ made_at }) => <When at={made_at} />, sortBy: ({ made_at }) => made_at },
                   {
                     title: t`Code`,
                     place: 'name',
@@ -71,17 +71,23 @@ export function Vouchers() {
                         <State state={marks[state]}>{codeText(state)}</State> {email}
                       </>
                     ),
+                    sortBy: ({ state }) => state,
                   },
                   {
                     title: t`Kind`,
                     cell: ({ is_promotion }) => (is_promotion ? t`promotion` : t`paid`),
                   },
-                  { title: t`Expires`, cell: ({ expires_at }) => <When at={expires_at} /> },
+                  {
+                    title: t`Expires`,
+                    cell: ({ expires_at }) => <When at={expires_at} />,
+                    sortBy: ({ expires_at }) => expires_at,
+                  },
                   {
                     title: 'USD',
                     align: 'right',
                     place: 'figure',
                     cell: ({ amount_usd }) => roundUsd(amount_usd),
+                    sortBy: ({ amount_usd }) => amount_usd,
                   },
                   {
                     title: '',

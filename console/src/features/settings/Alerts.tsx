@@ -71,10 +71,12 @@ export function Alerts() {
                   place: 'name',
                   cell: ({ kind, threshold_usd }) =>
                     `${kinds[kind]}${threshold_usd === null ? '' : ` ${exactUsd(threshold_usd)} USD`}`,
+                  sortBy: ({ kind }) => kinds[kind],
                 },
                 {
                   title: t`Where to`,
                   cell: ({ channel, target }) => `${channel === 'email' ? t`E-mail` : t`Webhook`} ${target}`,
+                  sortBy: ({ target }) => target,
                 },
                 {
                   title: '',
@@ -198,8 +200,17 @@ function Deliveries({ rule, onClose }: { rule: AlertRule; onClose: () => void })
               rows={data}
               keyOf={({ alert_id }) => alert_id}
               columns={[
-                { title: t`Time`, cell: ({ created_at }) => <When at={created_at} /> },
-                { title: t`What`, place: 'name', cell: ({ kind }) => (kind === 'test' ? t`Test` : kinds[kind]) },
+                {
+                  title: t`Time`,
+                  cell: ({ created_at }) => <When at={created_at} />,
+                  sortBy: ({ created_at }) => created_at,
+                },
+                {
+                  title: t`What`,
+                  place: 'name',
+                  cell: ({ kind }) => (kind === 'test' ? t`Test` : kinds[kind]),
+                  sortBy: ({ kind }) => kind,
+                },
                 {
                   title: t`Outcome`,
                   cell: ({ delivered_at, attempts }) => (

@@ -87,12 +87,17 @@ export function Passkeys() {
                 rows={passkeys}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: t`Name`, place: 'name', cell: ({ name }) => name },
-                  { title: t`Added`, cell: ({ created_at }) => <When at={created_at} /> },
+                  { title: t`Name`, place: 'name', cell: ({ name }) => name, sortBy: ({ name }) => name },
+                  {
+                    title: t`Added`,
+                    cell: ({ created_at }) => <When at={created_at} />,
+                    sortBy: ({ created_at }) => created_at,
+                  },
                   {
                     title: t`Last used`,
                     cell: ({ last_used_at }) =>
                       last_used_at === null ? t`never` : <When at={last_used_at} form="distance" />,
+                    sortBy: ({ last_used_at }) => last_used_at,
                   },
                   {
                     title: '',

@@ -82,15 +82,21 @@ function Members() {
                     onChange={value => change.mutate({ id, role: value })}
                   />
                 ),
+                sortBy: ({ role }) => role,
               },
               {
                 title: t`Spend limit`,
                 cell: member => <MemberLimit member={member} onSet={() => setLimited(member)} />,
               },
-              { title: t`Joined`, cell: ({ joined_at }) => <When at={joined_at} /> },
+              {
+                title: t`Joined`,
+                cell: ({ joined_at }) => <When at={joined_at} />,
+                sortBy: ({ joined_at }) => joined_at,
+              },
               {
                 title: t`Last seen`,
                 cell: ({ last_seen_at: at }) => (at === null ? t`not signed in` : <When at={at} form="distance" />),
+                sortBy: ({ last_seen_at }) => last_seen_at,
               },
               {
                 title: '',

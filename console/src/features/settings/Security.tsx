@@ -64,12 +64,18 @@ function Sessions() {
                 title: t`Browser`,
                 place: 'name',
                 cell: ({ user_agent, is_current }) => `${browserName(user_agent)}${is_current ? t` (this one)` : ''}`,
+                sortBy: ({ user_agent }) => browserName(user_agent),
               },
-              { title: t`Address`, cell: ({ address }) => address },
-              { title: t`Signed in`, cell: ({ created_at }) => <When at={created_at} /> },
+              { title: t`Address`, cell: ({ address }) => address, sortBy: ({ address }) => address },
+              {
+                title: t`Signed in`,
+                cell: ({ created_at }) => <When at={created_at} />,
+                sortBy: ({ created_at }) => created_at,
+              },
               {
                 title: t`Last used`,
                 cell: ({ last_seen_at }) => <When at={last_seen_at} form="distance" />,
+                sortBy: ({ last_seen_at }) => last_seen_at,
               },
               {
                 title: '',

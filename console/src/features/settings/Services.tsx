@@ -45,11 +45,21 @@ export function Services() {
                 rows={identities}
                 keyOf={({ id }) => id}
                 columns={[
-                  { title: t`Service`, place: 'name', cell: ({ provider }) => nameOf(provider) },
-                  { title: t`Account there`, cell: ({ email }) => email ?? t`no address` },
+                  {
+                    title: t`Service`,
+                    place: 'name',
+                    cell: ({ provider }) => nameOf(provider),
+                    sortBy: ({ provider }) => nameOf(provider),
+                  },
+                  {
+                    title: t`Account there`,
+                    cell: ({ email }) => email ?? t`no address`,
+                    sortBy: ({ email }) => email,
+                  },
                   {
                     title: t`Last used`,
                     cell: ({ last_used_at }) => <When at={last_used_at} form="distance" />,
+                    sortBy: ({ last_used_at }) => last_used_at,
                   },
                   {
                     title: '',

@@ -61,7 +61,7 @@ export function Status() {
                     rows={models}
                     keyOf={({ id }) => id}
                     columns={[
-                      { title: t`Model`, place: 'name', cell: ({ id }) => id },
+                      { title: t`Model`, place: 'name', cell: ({ id }) => id, sortBy: ({ id }) => id },
                       {
                         title: t`Servers`,
                         cell: ({ servers: all, healthy }) =>
@@ -73,6 +73,7 @@ export function Status() {
                         align: 'right',
                         place: 'figure',
                         cell: each => <StateOf state={each.state} />,
+                        sortBy: ({ state }) => state,
                       },
                     ]}
                   />
@@ -99,10 +100,15 @@ export function Status() {
                         title: t`What`,
                         cell: ({ kind }) => incidentTexts[kind],
                       },
-                      { title: t`Began`, cell: ({ began_at }) => <When at={began_at} /> },
+                      {
+                        title: t`Began`,
+                        cell: ({ began_at }) => <When at={began_at} />,
+                        sortBy: ({ began_at }) => began_at,
+                      },
                       {
                         title: t`Ended`,
                         cell: ({ ended_at }) => (ended_at === null ? t`goes on` : <When at={ended_at} />),
+                        sortBy: ({ ended_at }) => ended_at,
                       },
                     ]}
                   />

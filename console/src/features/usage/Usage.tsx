@@ -139,8 +139,13 @@ export function Usage() {
                           {model_id}
                         </Link>
                       ),
+                      sortBy: ({ model_id }) => model_id,
                     },
-                    { title: t`Server`, cell: ({ provider }) => <Provider kind={provider} /> },
+                    {
+                      title: t`Server`,
+                      cell: ({ provider }) => <Provider kind={provider} />,
+                      sortBy: ({ provider }) => provider,
+                    },
                     {
                       title: t`Share`,
                       place: 'hidden',
@@ -150,27 +155,32 @@ export function Usage() {
                       title: t`Requests`,
                       align: 'right',
                       cell: ({ requests }) => countText(requests),
+                      sortBy: ({ requests }) => requests,
                     },
                     {
                       title: t`Input`,
                       align: 'right',
                       cell: ({ input_tokens }) => compactCount(input_tokens),
+                      sortBy: ({ input_tokens }) => input_tokens,
                     },
                     {
                       title: t`Cached`,
                       align: 'right',
                       cell: ({ cached_tokens }) => compactCount(cached_tokens),
+                      sortBy: ({ cached_tokens }) => cached_tokens,
                     },
                     {
                       title: t`Output`,
                       align: 'right',
                       cell: ({ output_tokens }) => compactCount(output_tokens),
+                      sortBy: ({ output_tokens }) => output_tokens,
                     },
                     {
                       title: 'USD',
                       align: 'right',
                       place: 'figure',
                       cell: ({ total_cost_usd }) => <Charge usd={total_cost_usd} />,
+                      sortBy: ({ total_cost_usd }) => total_cost_usd,
                     },
                   ]}
                 />
@@ -220,6 +230,7 @@ function Shares({ customerId, days, by }: { customerId: string; days: number; by
           ) : (
             <DataTable
               label={table}
+              hasMore={other !== null}
               rows={[
                 ...data,
                 ...(other === null
@@ -246,14 +257,26 @@ function Shares({ customerId, days, by }: { customerId: string; days: number; by
                         {is_revoked && <span className={styles.hint}>{t` deleted`}</span>}
                       </>
                     ),
+                  sortBy: ({ id, name }) => shareNames[id] ?? name ?? id,
                 },
                 {
                   title: t`Share`,
                   place: 'hidden',
                   cell: ({ cost_usd }) => <ShareBar share={totals.cost_usd === 0 ? 0 : cost_usd / totals.cost_usd} />,
                 },
-                { title: t`Requests`, align: 'right', cell: ({ requests }) => countText(requests) },
-                { title: 'USD', align: 'right', place: 'figure', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
+                {
+                  title: t`Requests`,
+                  align: 'right',
+                  cell: ({ requests }) => countText(requests),
+                  sortBy: ({ requests }) => requests,
+                },
+                {
+                  title: 'USD',
+                  align: 'right',
+                  place: 'figure',
+                  cell: ({ cost_usd }) => <Charge usd={cost_usd} />,
+                  sortBy: ({ cost_usd }) => cost_usd,
+                },
               ]}
             />
           )

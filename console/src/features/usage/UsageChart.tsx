@@ -110,10 +110,31 @@ function Chart({
             rows={[...timeseries].reverse()}
             keyOf={({ period }) => period}
             columns={[
-              { title: t`From (UTC)`, place: 'name', cell: ({ period }) => periodText(period, interval) },
-              { title: t`Requests`, align: 'right', cell: ({ requests }) => countText(requests) },
-              { title: t`Tokens`, align: 'right', cell: each => countText(each.total_tokens) },
-              { title: 'USD', align: 'right', place: 'figure', cell: ({ cost_usd }) => <Charge usd={cost_usd} /> },
+              {
+                title: t`From (UTC)`,
+                place: 'name',
+                cell: ({ period }) => periodText(period, interval),
+                sortBy: ({ period }) => period,
+              },
+              {
+                title: t`Requests`,
+                align: 'right',
+                cell: ({ requests }) => countText(requests),
+                sortBy: ({ requests }) => requests,
+              },
+              {
+                title: t`Tokens`,
+                align: 'right',
+                cell: each => countText(each.total_tokens),
+                sortBy: ({ total_tokens }) => total_tokens,
+              },
+              {
+                title: 'USD',
+                align: 'right',
+                place: 'figure',
+                cell: ({ cost_usd }) => <Charge usd={cost_usd} />,
+                sortBy: ({ cost_usd }) => cost_usd,
+              },
             ]}
           />
         </div>

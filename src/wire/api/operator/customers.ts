@@ -12,8 +12,12 @@ export type CustomerState = (typeof customerStates)[number]
 const SEARCH_CHARACTERS_MAX = 254
 const searchText = `must be a text of at most ${SEARCH_CHARACTERS_MAX} characters`
 
-/** The key of a cursor: the id of the last customer of the page. */
-export const customersCursor = /^[0-9a-f-]{36}$/
+/** What the list of customers can be sorted by. */
+export const customerSorts = ['created', 'email', 'balance', 'spent', 'requests'] as const
+export type CustomerSort = (typeof customerSorts)[number]
+
+/** The key of a cursor: the id of the last customer of the page, after the figure by which the list is sorted. */
+export const customersCursor = /^(?:(-?\d{1,18})\|)?([0-9a-f-]{36})$/
 
 export const customersQuery = z.object({
   search: z
@@ -23,6 +27,11 @@ export const customersQuery = z.object({
     .describe('A part of the e-mail address, or of the name or address of a member, or the beginning of the id.'),
   state: z.enum(customerStates, `must be one of ${customerStates.join(', ')}`).optional(),
   tier: z.string(searchText).max(SEARCH_CHARACTERS_MAX, searchText).optional(),
+  sort: z
+    .enum(customerSorts, `must be one of ${customerSorts.join(', ')}`)
+    .default('created')
+    .describe('`spent` and `requests` are of the last 30 UTC days, as summed within the last minute.'),
+  order: z.enum(['asc', 'desc'], 'must be one of asc, desc').default('desc'),
   limit: queryInteger({ max: 100, example: 50 }).default(50),
   cursor: cursorParameter(customersCursor),
 })
@@ -46,7 +55,7 @@ export type ListedCustomer = z.infer<typeof listedCustomer>
 
 export const customerPage = z
   .object({
-    data: z.array(listedCustomer).describe('The newest customer first.'),
+    data: z.array(listedCustomer).describe('Sorted by `sort`; by default, the newest customer first.'),
     next_cursor: z.string().nullable(),
   })
   .meta({ id: 'OperatorCustomers' })
