@@ -1,6 +1,5 @@
 import { durabilitySentences } from '../src/base/db/durability-sentences.ts'
 import { errorTable } from '../src/base/domain/errors.ts'
-import type { AttemptOutcome, ExclusionReason } from '../src/base/domain/handoff.ts'
 import { hosterSentences } from '../src/base/domain/hoster-sentences.ts'
 import { hosterStates } from '../src/base/domain/hoster-state.ts'
 import { installationRoles, memberRoles } from '../src/base/domain/member-role.ts'
@@ -15,40 +14,11 @@ import { alarmSentences } from '../src/operator/alarms/alarm-sentences.ts'
 import { setupSentences } from '../src/operator/setup-sentences.ts'
 import { systemSentences } from '../src/operator/system-sentences.ts'
 import { settingSentences } from '../src/start/config/setting-sentences.ts'
-import { lowerRankReasons, outcomes } from '../src/wire/api/activity.ts'
-
-/** How an attempt ended, and why a server was left out: the compiler misses what is not here. */
-const ofAttempts: Readonly<Record<AttemptOutcome | ExclusionReason, true>> = {
-  answered: true,
-  connect_failed: true,
-  server_error: true,
-  first_token_timeout: true,
-  malformed: true,
-  empty: true,
-  busy: true,
-  credential_rejected: true,
-  request_rejected: true,
-  not_sent: true,
-  cancelled: true,
-  context_too_small: true,
-  feature_missing: true,
-  max_input_usd_per_million: true,
-  max_output_usd_per_million: true,
-  privacy_mode: true,
-  trusted_only: true,
-  max_latency_ms: true,
-  deny_hosters: true,
-  allow_hosters: true,
-  max_cost_usd: true,
-  budget_spent: true,
-  endpoint_ejected: true,
-}
 
 /** Codes of the API that the console shows in words. In English the words are those of the code. */
 const words = [
   ...[...memberRoles, ...installationRoles, 'hoster'],
-  ...[...hosterStates, ...serverStates, ...standings, ...lowerRankReasons, ...outcomes],
-  ...Object.keys(ofAttempts),
+  ...[...hosterStates, ...serverStates, ...standings],
   // States of keys, customers, payments, payouts, grants, agents and nodes.
   ...['deleted', 'revoked', 'waiting', 'granted', 'rejected', 'done', 'refused', 'open', 'closed'],
   ...['draining', 'probing', 'alive', 'silent', 'dead', 'ready', 'prepared', 'approved'],

@@ -48,7 +48,7 @@ test.each([
   [
     'its lease had expired',
     receipt({ ...free, written_off_usd: 0.0000169 }),
-    'You do not pay 0.0000169 USD of it: nothing was held any more when they were measured.',
+    'You do not pay 0.0000169 USD of it: the money set aside for it was free again before its tokens were counted.',
   ],
   [
     'only its output has a price',

@@ -6,6 +6,7 @@ import { i18n } from '../../console/src/texts/i18n.ts'
 import { actions, actionsOfSql, jobs, sentences } from '../../console/texts-of-codes.ts'
 import { compiled } from '../../console/texts-plugin.ts'
 import { timetable } from '../../src/jobs/create-tasks.ts'
+import { lowerRankReasons } from '../../src/wire/api/activity.ts'
 import { unmarkedTexts } from './unmarked-texts.ts'
 
 const REPAIR = 'Run `npm run texts`, then write the translations that it has left empty.'
@@ -51,6 +52,19 @@ test('the console has no text that cannot be translated', () => {
     .sort()
     .flatMap(file => unmarkedTexts(file, readFileSync(`${root}${file}`, 'utf8')))
   expect(found, 'Mark these with `t` or `<Trans>`; see CONTRIBUTING.md.').toEqual([])
+})
+
+test("customers read no words of the gateway's inside", async () => {
+  const jargon =
+    /\b(drawn|written off|not served|nodes?|ledger|leases?|settled|ejected|held back|hash|upstream|superseded)\b/i
+  const pages =
+    /^src\/(?:features\/(?:activity|credits|home|keys|models|outside|playground|settings|status|usage)|parts)\//
+  const texts = await readSources()
+  const found = texts.filter(({ message, files }) => jargon.test(message) && files.some(file => pages.test(file)))
+  expect(found.map(({ message, files }) => `${files[0]}: ${message}`)).toEqual([])
+  // Codes that have no words of their own are shown as they are.
+  const codes = new Set(texts.filter(({ files }) => files.includes('texts-of-codes.ts')).map(({ message }) => message))
+  expect([...lowerRankReasons].filter(reason => codes.has(reason.replaceAll('_', ' ')))).toEqual([])
 })
 
 test('texts outside of the macros are found', () => {

@@ -3,7 +3,7 @@ import type { ListedRequest } from '#api/activity.ts'
 
 /** Why an answer ended, in words. Other reasons of a server stay as they are. */
 export function servedText(finishReason: string | null): string {
-  if (finishReason === null) return t`served`
+  if (finishReason === null) return t`answered`
   return finishWords.get(finishReason) ?? finishReason
 }
 
@@ -16,13 +16,13 @@ const finishWords: ReadonlyMap<string, string> = new Map([
 
 /** How a request ended, in words. docs/money.md has what each costs. */
 export const outcomeWords: Readonly<Record<ListedRequest['outcome'], string>> = {
-  served: t`served`,
+  served: t`answered`,
   client_gone: t`client left`,
   refused_upstream: t`refused by the server`,
   unserved: t`no server`,
   interrupted: t`interrupted`,
   shutdown: t`gateway stopped`,
   internal_error: t`internal error`,
-  node_died: t`gateway died`,
-  superseded: t`charged by another node`,
+  node_died: t`gateway failed`,
+  superseded: t`replaced by its repetition`,
 }

@@ -35,7 +35,7 @@ test('a key is paused with two clicks, and resumed with two more', async () => {
   const { page, key } = await keysPage()
   await page.getByRole('button', { name: 'Actions of laptop' }).click()
   await page.getByRole('menuitem', { name: 'Pause' }).click()
-  await page.getByText('All nodes refuse it within two seconds.').waitFor()
+  await page.getByText('It is refused within two seconds.').waitFor()
   await expect.poll(() => statusOf(key)).toBe(403)
   await page.getByRole('row', { name: /laptop paused/ }).waitFor()
   await page.getByRole('button', { name: 'Actions of laptop' }).click()

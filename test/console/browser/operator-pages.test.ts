@@ -95,11 +95,19 @@ test('a price group is added, changed, given to a tier and a customer, and charg
   const body = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 10 }
   expect((await app.chat(customer, body)).status).toBe(200)
   await app.settled(customer, 1)
-  const { rows } = await app.database.pool.query(
-    'SELECT price_group, price_group_version FROM usage_event WHERE customer_id = $1',
+  const { rows } = await app.database.pool.query<{ price_group: string; request_id: string }>(
+    'SELECT price_group, price_group_version, request_id FROM usage_event WHERE customer_id = $1',
     [customer.customerId],
   )
-  expect(rows).toEqual([{ price_group: 'partners', price_group_version: 1 }])
+  expect(rows).toMatchObject([{ price_group: 'partners', price_group_version: 1 }])
+  // The receipt names what priced the request, for the operator with the way to it.
+  const receipt = `/c/${customer.customerId}/activity/${rows[0]!.request_id}`
+  const member = await openSignedIn(chromium.browser, app, customer.customerId)
+  open.push(member)
+  await member.page.goto(receipt)
+  await member.page.getByRole('dialog').getByText('partners, version 1').waitFor()
+  await page.goto(receipt)
+  await dialog.getByRole('link', { name: 'partners, version 1' }).waitFor()
 
   await page.goto('/operator/prices')
   await click(page, 'Remove partners')
@@ -186,4 +194,36 @@ test('a second operator joins by a link, adds an app, and gets the role by a cli
   }
   await expect.poll(role).toBe('operator')
   await waiting.waitFor({ state: 'detached' })
+})
+
+test('customers are sorted by the gateway, also those of pages that were not read', async () => {
+  const { pool } = app.database
+  // More than two pages, the newest first.
+  await pool.query(
+    `INSERT INTO customer (customer_id, email, account_tier, created_at)
+     SELECT gen_random_uuid(), 'sorted-' || lpad(n::text, 3, '0') || '@example.com', 'standard', now() + n * interval '1 minute'
+     FROM generate_series(1, 120) n`,
+  )
+  await pool.query(`INSERT INTO balance (customer_id) SELECT customer_id FROM customer WHERE email LIKE 'sorted-%'`)
+  const page = await operatorPage()
+  await page.goto('/operator/customers')
+  await page.getByLabel('Search').fill('sorted-')
+  const names = () => rowsOf(page, 'Customers').locator('td[data-place=name]').allTextContents()
+  const numbers = (from: number, until: number, step: number) =>
+    Array.from(
+      { length: (until - from) / step + 1 },
+      (_, n) => `sorted-${String(from + n * step).padStart(3, '0')}@example.com`,
+    )
+  await expect.poll(names).toEqual(numbers(120, 71, -1))
+  await click(page, /^Customer$/)
+  await expect.poll(names).toEqual(numbers(1, 50, 1))
+  await click(page, 'Show more')
+  await expect.poll(names).toEqual(numbers(1, 100, 1))
+  expect(await page.getByRole('columnheader', { name: 'Customer' }).getAttribute('aria-sort')).toBe('ascending')
+  // What no index and no sum has cannot be sorted.
+  expect(await page.getByRole('columnheader', { name: 'Keys' }).getAttribute('aria-sort')).toBeNull()
+  await pool.query(
+    "DELETE FROM balance USING customer c WHERE c.customer_id = balance.customer_id AND c.email LIKE 'sorted-%'",
+  )
+  await pool.query("DELETE FROM customer WHERE email LIKE 'sorted-%'")
 })

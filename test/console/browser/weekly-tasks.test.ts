@@ -175,7 +175,7 @@ test('from an empty gateway to a sold answer: no task takes more than six clicks
   await transaction(app.database.pool, sql => sumPlatformDays(sql, Date.now()))
   await page.goto('/operator')
   const month = page.getByRole('region', { name: 'Last 30 days' })
-  await month.getByText('50.0 %').waitFor()
+  await month.getByText('50.0 %', { exact: true }).waitFor()
   await month.getByRole('button', { name: 'Show as a table' }).click()
   const today = month.getByRole('table', { name: 'Sales by day' }).getByRole('row').nth(1)
   await expect.poll(() => today.textContent()).toMatch(/250\.0 %.*0\.000025.*0\.000025/)

@@ -2,7 +2,7 @@ import { t } from '@lingui/core/macro'
 import { Trans } from '@lingui/react/macro'
 import { Drawer } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import type { RequestReceipt } from '#api/activity.ts'
 import { receiptQuery } from '../../api/queries.ts'
 import { countText, durationText } from '../../format/number-text.ts'
@@ -14,7 +14,8 @@ import { outcomeWords, servedText } from '../../parts/outcome-words.ts'
 import { Provider } from '../../parts/Provider.tsx'
 import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
-import { useCustomerId } from '../../shell/use-session.ts'
+import { useCustomerId, useSession } from '../../shell/use-session.ts'
+import { codeText } from '../../texts/code-text.ts'
 import styles from './activity.module.css'
 import { chargeTerms } from './charge-terms.ts'
 import { RecordedContent } from './RecordedContent.tsx'
@@ -83,6 +84,7 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
           [t`First token`]: receipt.first_token_ms === null ? null : durationText(receipt.first_token_ms),
           [t`Waited for credit`]: receipt.credit_wait_ms === 0 ? null : durationText(receipt.credit_wait_ms),
           [t`Took`]: durationText(receipt.latency_ms),
+          [t`Price group`]: receipt.price.group && <PriceGroup group={receipt.price.group} />,
           [t`Tokens billed`]: t`${countText(tokens.billed.input)} in, ${countText(tokens.billed.output)} out`,
           [t`Tokens the server reported`]: pair(tokens.reported),
           [t`Tokens we counted`]: pair(tokens.counted),
@@ -90,14 +92,14 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
           [t`Lowered max_tokens`]: clamp && `${clamp.asked ?? t`default`} → ${clamp.allowed} (${clamp.by})`,
           [t`Fields not sent`]: receipt.dropped_fields.join(', '),
           [t`Fields changed for the server`]: receipt.changed_fields.join(', '),
-          [t`Tier`]: policy.tier,
+          [t`Tier`]: codeText(policy.tier),
           [t`Private only`]: policy.privacy_mode ? t`yes` : null,
           [t`Trusted hosters only`]: policy.trusted_only ? t`yes` : null,
           [t`Most it may cost`]: policy.max_cost_usd === null ? null : `${exactUsd(policy.max_cost_usd)} USD`,
         }}
       />
       {receipt.has_content && <RecordedContent requestId={receipt.id} />}
-      {ledger !== null && <Ledger title={t`Ledger transaction ${ledger.transaction}`} entries={ledger.entries} />}
+      {ledger !== null && <Ledger title={t`Transaction ${ledger.transaction}`} entries={ledger.entries} />}
       {refunds.map(refund => (
         <Ledger
           key={refund.transaction}
@@ -110,6 +112,12 @@ function Body({ receipt }: { receipt: RequestReceipt }) {
       </div>
     </div>
   )
+}
+
+/** The prices that the request was charged at. Operators get the way to them. */
+function PriceGroup({ group: { name, version } }: { group: NonNullable<RequestReceipt['price']['group']> }) {
+  const text = t`${name}, version ${version}`
+  return useSession().person.role === null ? text : <Link to="/operator/prices">{text}</Link>
 }
 
 function pair({ input, output }: { input: number | null; output: number | null }): string | null {

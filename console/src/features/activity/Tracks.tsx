@@ -3,9 +3,11 @@ import { Trans } from '@lingui/react/macro'
 import type { RequestReceipt } from '#api/activity.ts'
 import { durationText } from '../../format/number-text.ts'
 import { exactUsd } from '../../format/usd-text.ts'
+import { failureWords } from '../../parts/failure-words.ts'
 import { Provider, type ProviderName } from '../../parts/Provider.tsx'
 import { codeText } from '../../texts/code-text.ts'
 import styles from './activity.module.css'
+import { reasonWords } from './reason-words.ts'
 
 type Candidate = RequestReceipt['candidates'][number]
 
@@ -60,7 +62,8 @@ function statusText(candidate: Candidate, attempts: RequestReceipt['attempts']):
       each.endpoint === candidate.endpoint && each.model === candidate.model && each.provider === candidate.provider,
   )
   const took = attempt === undefined ? '' : t` after ${durationText(attempt.elapsed_ms)}`
-  const reason = codeText(candidate.reason ?? '')
+  const code = candidate.reason ?? ''
+  const reason = failureWords[code] ?? reasonWords[code] ?? codeText(code)
   const expected =
     candidate.expected_cost_usd === null ? '' : t`, expected ${exactUsd(candidate.expected_cost_usd)} USD`
   switch (candidate.status) {

@@ -35,7 +35,7 @@ export function chargeTerms(receipt: Priced): string {
 
 function freeReason({ success, tokens, price, written_off_usd: writtenOff }: Priced): string {
   if (writtenOff > 0)
-    return t`You do not pay ${exactUsd(writtenOff)} USD of it: nothing was held any more when they were measured.`
+    return t`You do not pay ${exactUsd(writtenOff)} USD of it: the money set aside for it was free again before its tokens were counted.`
   if (!success) return t`A request that fails costs nothing.`
   if (tokens.source === 'none') return t`No output was generated, so it costs nothing.`
   const prices = [

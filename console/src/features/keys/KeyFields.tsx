@@ -79,7 +79,7 @@ export function KeyFields({
         <AmountField
           label={t`Limit in USD`}
           placeholder="none"
-          description={isNewLimit ? t`Counts what was spent since the window began.` : undefined}
+          description={isNewLimit ? t`Counts what was spent since the last reset.` : undefined}
           value={input.limit}
           data-autofocus={focus === 'limit' || undefined}
           onText={text => set({ limit: text })}

@@ -3,6 +3,7 @@ import { Plural, Trans } from '@lingui/react/macro'
 import { Link } from '@tanstack/react-router'
 import type { ShownServer } from '#api/operator/overview.ts'
 import { countText, shareText } from '../../format/number-text.ts'
+import { failureWords } from '../../parts/failure-words.ts'
 import { When } from '../../parts/When.tsx'
 import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
@@ -46,7 +47,7 @@ export function ServerAttempts({ model, server }: { model: string; server: Count
 export function ServerError({ error }: { error: ShownServer['last_error'] }) {
   if (error === null) return '–'
   const { at, status, text, outcome, request_id: requestId, customer_id: customerId } = error
-  const what = text === '' ? codeText(outcome) : text
+  const what = text === '' ? (failureWords[outcome] ?? codeText(outcome)) : text
   return (
     <span className={styles.stacked}>
       <span className={styles.error}>

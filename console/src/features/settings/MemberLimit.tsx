@@ -58,7 +58,7 @@ export function MemberLimitDialog({ member, onClose }: { member: MemberShown; on
       onSubmit={() => change.mutate()}
       onClose={onClose}
     >
-      <p>{t`It covers all keys that the person made, the playground included. Requests beyond it are refused, on all nodes within two seconds.`}</p>
+      <p>{t`It covers all keys that the person made, the playground included. Requests beyond it are refused within two seconds.`}</p>
       <AmountField
         label={t`Limit in USD`}
         description={t`Empty: no limit.`}
