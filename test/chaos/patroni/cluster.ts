@@ -26,7 +26,7 @@ export interface ClusterOptions {
   readonly programs: string
 }
 
-/** Shorter than in the sample. Patroni allows no shorter `ttl`: with 10 s on a busy machine, it did not always find one primary again. */
+/** Shorter than in the sample. 20 s is Patroni's smallest `ttl`. */
 export const TIMES = { ttl: 20, loop_wait: 5, retry_timeout: 5 } as const
 
 const NAMES = ['pg-1', 'pg-2', 'pg-3']

@@ -9,7 +9,7 @@ export interface PrimaryProbe {
   readonly committedAtMs: readonly number[]
   /** Whether this machine has reported a commit since this time. */
   hasWritten(host: Host, sinceMs: number): boolean
-  /** How many of all writes that were reported as committed the primary does not have. */
+  /** How many of the writes that were reported as committed the primary does not have. Each is counted once. */
   lostCommits(primary: Host): Promise<number>
   stop(): Promise<void>
 }
@@ -54,7 +54,9 @@ export async function startProbe(hosts: readonly Host[], login: Connection, prim
       const reported = [...committed]
       const { rows } = await pools.get(host)!.query<{ id: bigint }>('SELECT id FROM write')
       const stored = new Set(rows.map(({ id }) => Number(id)))
-      return reported.filter(id => !stored.has(id)).length
+      const lost = reported.filter(id => !stored.has(id))
+      for (const id of lost) committed.delete(id)
+      return lost.length
     },
     async stop() {
       stopping.abort()
