@@ -14,6 +14,10 @@ import type { TestApp } from '../harness/app.ts'
 import { readUntil } from '../harness/event-stream.ts'
 import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 
+interface WithPool {
+  readonly database: Pick<TestApp['database'], 'pool'>
+}
+
 export interface AgentHoster {
   readonly hosterId: string
   readonly endpointId: string
@@ -23,7 +27,7 @@ export interface AgentHoster {
 
 /** Adds an active hoster with models that agents serve, and a key. */
 export async function addAgentHoster(
-  { database, app }: Pick<TestApp, 'database'> & Partial<Pick<TestApp, 'app'>>,
+  { database, app }: WithPool & Partial<Pick<TestApp, 'app'>>,
   models: readonly Partial<HostedModel>[] = [{}],
 ): Promise<AgentHoster> {
   const { pool } = database
@@ -57,11 +61,7 @@ const standardModel: HostedModel = {
   features: [],
 }
 
-export async function hosterKey(
-  app: Pick<TestApp, 'database'>,
-  hosterId: string,
-  scopes: readonly HosterScope[],
-): Promise<string> {
+export async function hosterKey(app: WithPool, hosterId: string, scopes: readonly HosterScope[]): Promise<string> {
   const { key } = await transaction(app.database.pool, sql => issueHosterKey(sql, { hosterId, name: 'test', scopes }))
   return key
 }

@@ -37,7 +37,10 @@ export interface AgentServerDeps {
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>
   /** Default: 15 s. */
   readonly pingMs?: number
-  /** How often earnings and live nodes are read while an agent is connected. Default: 10 s. */
+  /**
+   * How often keys and earnings are read while an agent is connected. Default: 10 s. The nodes that are alive are read
+   * every 2 s, or as often as this if that is more often.
+   */
   readonly reportMs?: number
 }
 
@@ -45,6 +48,8 @@ const PING_MS = 15_000
 /** An agent needs no ping of its own, and one pong. */
 const PINGS_MAX = 8
 const REPORT_MS = 10_000
+/** A node that has just started gets requests at once, and needs the agents for them. */
+const NODES_MS = 2_000
 /** Control connections, each with limits of its own. */
 const AGENTS_PER_HOSTER_MAX = 128
 
@@ -83,7 +88,7 @@ export class AgentServer {
   readonly #connectRate = new ConnectRate()
   readonly #announcements = new AnnouncementBudget()
   readonly #liveness: Liveness
-  readonly #timer: NodeJS.Timeout
+  readonly #timers: readonly NodeJS.Timeout[]
   #isDraining = false
 
   constructor(deps: AgentServerDeps) {
@@ -91,7 +96,11 @@ export class AgentServer {
     this.#pingMs = deps.pingMs ?? PING_MS
     this.#bounds = new AgentBounds(deps.connectionsMax, hosterId => this.#closeIdle(hosterId))
     this.#liveness = new Liveness({ intervalMs: this.#pingMs, pingsMax: PINGS_MAX, mustAnswer: true })
-    this.#timer = setInterval(() => void this.#report(), deps.reportMs ?? REPORT_MS).unref()
+    const { reportMs = REPORT_MS } = deps
+    this.#timers = [
+      setInterval(() => void this.#report(), reportMs).unref(),
+      setInterval(() => void this.#reportNodes(), Math.min(reportMs, NODES_MS)).unref(),
+    ]
     for (const server of [this.#controls, this.#data]) {
       server.on('headers', headers => headers.push(`${NODE_HEADER}: ${deps.nodeId()}`))
     }
@@ -146,7 +155,7 @@ export class AgentServer {
   /** Closes all connections. */
   close(): void {
     this.#isDraining = true
-    clearInterval(this.#timer)
+    this.#timers.forEach(clearInterval)
     this.#liveness.stop()
     for (const socket of this.#keyIds.keys()) {
       socket.close(closeCodes.goingAway, 'The node shuts down.')
@@ -271,12 +280,20 @@ export class AgentServer {
     const sessions = [...this.#sessions.values()]
     if (sessions.length === 0) return
     try {
-      const nodes = await this.#deps.directory.liveNodes()
-      for (const session of sessions) session.sendNodes(nodes)
       await this.onAccessChange()
       await this.#sendEarnings(sessions)
     } catch (error) {
       this.#deps.log.warn({ err: error }, 'nothing could be reported to agents; trying again')
+    }
+  }
+
+  async #reportNodes(): Promise<void> {
+    if (this.#sessions.size === 0) return
+    try {
+      const nodes = await this.#deps.directory.liveNodes()
+      for (const session of this.#sessions.values()) session.sendNodes(nodes)
+    } catch (error) {
+      this.#deps.log.warn({ err: error }, 'the nodes could not be reported to agents; trying again')
     }
   }
 

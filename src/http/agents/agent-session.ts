@@ -54,6 +54,7 @@ export class AgentSession implements ConnectedAgent {
   readonly #deps: SessionDeps
   #announcedBytes = 0
   #isServing = false
+  #hasReported = false
   #hosterState: string
   #announced: ReadonlyMap<string, AnnouncedModel> = new Map()
   #version = ''
@@ -65,6 +66,7 @@ export class AgentSession implements ConnectedAgent {
   #stockSent = 0
   #willSendStock = false
   #modelsSent = ''
+  #nodesSent: string
   #isDraining = false
   readonly #rate = new MessageRate()
 
@@ -76,6 +78,8 @@ export class AgentSession implements ConnectedAgent {
     deps: SessionDeps,
   ) {
     this.#deps = deps
+    // The welcome has them.
+    this.#nodesSent = nodes.join()
     this.#idleMax = idleMaxOf(nodes)
     this.#socket = socket
     this.facts = facts
@@ -96,6 +100,10 @@ export class AgentSession implements ConnectedAgent {
   slotsOf(upstreamModel: string): number {
     if (this.#state !== 'open') return 0
     return Math.min(this.#announced.get(upstreamModel)?.slots ?? 0, this.#slots)
+  }
+
+  get hasReported(): boolean {
+    return this.#hasReported
   }
 
   get freeSlots(): number {
@@ -149,8 +157,11 @@ export class AgentSession implements ConnectedAgent {
     else this.#socket.send(JSON.stringify(message))
   }
 
-  /** Sends the nodes that are alive, and shares the idle connections among them. */
+  /** Sends the nodes that are alive, if they have changed, and shares the idle connections among them. */
   sendNodes(nodes: readonly string[]): void {
+    const text = nodes.join()
+    if (text === this.#nodesSent) return
+    this.#nodesSent = text
     this.#idleMax = idleMaxOf(nodes)
     this.send({ type: 'nodes', nodes: [...nodes] })
     this.onStockChange()
@@ -238,8 +249,10 @@ export class AgentSession implements ConnectedAgent {
       this.#state = message.state
       this.#reason = message.reason ?? null
       this.#freeSlots = message.free_slots
+      const isFirst = !this.#hasReported
+      this.#hasReported = true
       if (message.state !== 'open') this.lines.close()
-      if (message.state !== before) this.lines.onServingChange()
+      if (isFirst || message.state !== before) this.lines.onServingChange()
     }
     if (!this.#isServing && this.#state === 'open' && this.#announced.size > 0) {
       this.#isServing = true

@@ -29,6 +29,11 @@ export interface GatewayLinkOptions {
 
 const FIRST_RETRY_MS = 250
 const RETRY_MS_MAX = 30_000
+/**
+ * Attempts in short intervals that end at another node than the missing one, as half of them do behind an address of
+ * two nodes. A node that has just started gets requests that it cannot pass on until its agents are there.
+ */
+const SEARCHES_MAX = 40
 /** Data connections that are opened at the same time. */
 const DIALLING_MAX = 64
 /** How long the agent waits before it replaces a connection that was used. */
@@ -45,6 +50,8 @@ export class GatewayLink {
   readonly #options: GatewayLinkOptions
   readonly #links = new Map<string, NodeLink>()
   readonly #controlRetry: BackOff
+  /** After attempts that ended at a node with a control connection. */
+  readonly #searchRetry: BackOff
   readonly #dataRetry: BackOff
   /** The nodes that the last report named. */
   #nodes: ReadonlySet<string> = new Set()
@@ -60,6 +67,7 @@ export class GatewayLink {
   constructor(options: GatewayLinkOptions) {
     this.#options = options
     this.#controlRetry = new BackOff(FIRST_RETRY_MS, RETRY_MS_MAX, options.random)
+    this.#searchRetry = new BackOff(FIRST_RETRY_MS, RETRY_MS_MAX, options.random, SEARCHES_MAX)
     this.#dataRetry = new BackOff(FIRST_RETRY_MS / 5, RETRY_MS_MAX / 6, options.random)
     void this.#connect()
   }
@@ -111,8 +119,9 @@ export class GatewayLink {
       this.#options.onRefused(message)
       return
     }
-    const retryMs = this.#controlRetry.nextMs()
-    if (status !== ALREADY_CONNECTED && this.#links.size === 0) this.#options.onUnreachable(message, retryMs)
+    const hasReachedOther = status === ALREADY_CONNECTED
+    const retryMs = (hasReachedOther ? this.#searchRetry : this.#controlRetry).nextMs()
+    if (!hasReachedOther && this.#links.size === 0) this.#options.onUnreachable(message, retryMs)
     this.#connectIn(retryMs)
   }
 
@@ -127,10 +136,18 @@ export class GatewayLink {
     if (message.type === 'welcome' || message.type === 'nodes') {
       const before = this.#nodes
       this.#nodes = new Set(message.nodes)
-      if (!this.#nodes.isSubsetOf(before)) this.#controlRetry.reset()
+      if (!this.#nodes.isSubsetOf(before)) this.#searchAgain()
       this.#connectIfMissing()
     }
     this.#options.onMessage(node, message)
+  }
+
+  /** A new node is looked for at once, whatever the pause after earlier attempts. */
+  #searchAgain(): void {
+    this.#controlRetry.reset()
+    this.#searchRetry.reset()
+    clearTimeout(this.#controlTimer)
+    this.#controlTimer = undefined
   }
 
   #connectIfMissing(): void {

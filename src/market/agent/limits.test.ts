@@ -47,4 +47,6 @@ it('delays double up to the limit, with jitter of a half', () => {
   low.reset()
   expect(low.nextMs()).toBe(125)
   expect(new BackOff(250, 1_000, () => 1).nextMs()).toBe(250)
+  const steady = new BackOff(250, 1_000, () => 0, 3)
+  expect([steady.nextMs(), steady.nextMs(), steady.nextMs(), steady.nextMs()]).toEqual([125, 125, 125, 250])
 })

@@ -12,6 +12,8 @@ export interface ConnectedAgent {
   slotsOf(upstreamModel: string): number
   /** Whether the agent takes requests for this model of its server now. */
   serves(upstreamModel: string): boolean
+  /** Whether it has said which models it takes requests for, if any. */
+  readonly hasReported: boolean
   /** The free places at its last report. */
   readonly freeSlots: number
   /** Called when `waiting` or the number of idle connections has changed. */
@@ -20,6 +22,13 @@ export interface ConnectedAgent {
 
 /** How long a request waits for a data connection that the agent has yet to open. Below the usual connect limit. */
 const WAIT_MS = 2_000
+/**
+ * How long a node has requests wait for an agent that is connected to other nodes only. A node that has just started is
+ * known to balancers before it is known to agents.
+ */
+const ARRIVING_FOR_MS = 30_000
+/** How long such a request waits. Below the usual connect limit. */
+const ARRIVAL_WAIT_MS = 2_500
 /** How long an offer pauses when its agent had no free place. */
 const BUSY_FOR_S = 1
 
@@ -122,8 +131,16 @@ const idleListeners = new WeakMap<WebSocket, { drop: () => void; refuse: () => v
 /** All agents that are connected to this node. A hoster may run several for one endpoint. */
 export class AgentStock {
   readonly #byEndpoint = new Map<string, Set<AgentLines>>()
+  /** The requests that wait for the first report of an agent. */
+  readonly #arrivals = new Set<() => void>()
+  readonly #arrivingUntilMs = performance.now() + ARRIVING_FOR_MS
+  readonly #arrivalWaitMs: number
   /** Called when an agent has connected, disconnected, paused or announced other models or places. */
   onChange: () => void = () => {}
+
+  constructor(arrivalWaitMs = ARRIVAL_WAIT_MS) {
+    this.#arrivalWaitMs = arrivalWaitMs
+  }
 
   get counts(): { readonly connected: number; readonly idle: number } {
     const all = [...this.#byEndpoint.values()].flatMap(lines => [...lines])
@@ -135,7 +152,10 @@ export class AgentStock {
     const known = this.#byEndpoint.get(endpointId)
     if (known === undefined) this.#byEndpoint.set(endpointId, new Set([lines]))
     else known.add(lines)
-    lines.onServingChange = () => this.onChange()
+    lines.onServingChange = () => {
+      this.onChange()
+      for (const onArrival of [...this.#arrivals]) onArrival()
+    }
     this.onChange()
   }
 
@@ -154,8 +174,9 @@ export class AgentStock {
   }
 
   /**
-   * Takes a data connection for one request. Without one, asks the agent for another and waits up to two seconds. The
-   * refusal is an UpstreamFailure `busy`: a lack of capacity, not a fault. Returns a function that stops waiting.
+   * Takes a data connection for one request. Without one, asks the agent for another and waits up to two seconds. In
+   * the first half minute of the node, first waits for the agents of the endpoint to connect. The refusal is an
+   * UpstreamFailure `busy`: a lack of capacity, not a fault. Returns a function that stops waiting.
    */
   take(
     endpointId: string,
@@ -163,6 +184,7 @@ export class AgentStock {
     onTaken: (socket: WebSocket) => void,
     onRefused: (error: Error) => void,
   ): () => void {
+    if (this.#isExpectingAgents(endpointId)) return this.#waitForAgent(endpointId, upstreamModel, onTaken, onRefused)
     const able = [...(this.#byEndpoint.get(endpointId) ?? [])].filter(({ agent }) => agent.serves(upstreamModel))
     const free = able.filter(({ agent, waiting }) => agent.freeSlots > waiting)
     const best = free.reduce<AgentLines | undefined>(
@@ -177,6 +199,36 @@ export class AgentStock {
     if (socket === undefined) return best.wait(onTaken, onRefused)
     onTaken(socket)
     return () => {}
+  }
+
+  #waitForAgent(
+    endpointId: string,
+    upstreamModel: string,
+    onTaken: (socket: WebSocket) => void,
+    onRefused: (error: Error) => void,
+  ): () => void {
+    const leave = () => {
+      clearTimeout(timer)
+      this.#arrivals.delete(onArrival)
+    }
+    let stop = leave
+    const onArrival = () => {
+      if (this.#isExpectingAgents(endpointId)) return
+      leave()
+      stop = this.take(endpointId, upstreamModel, onTaken, onRefused)
+    }
+    const timer = setTimeout(() => {
+      leave()
+      onRefused(busy('No agent of the hoster has connected yet.'))
+    }, this.#arrivalWaitMs)
+    this.#arrivals.add(onArrival)
+    return () => stop()
+  }
+
+  /** Whether the node has just started, and none of the agents of the endpoint has reported. */
+  #isExpectingAgents(endpointId: string): boolean {
+    const hasReported = [...(this.#byEndpoint.get(endpointId) ?? [])].some(({ agent }) => agent.hasReported)
+    return !hasReported && performance.now() < this.#arrivingUntilMs
   }
 }
 
