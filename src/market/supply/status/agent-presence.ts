@@ -21,7 +21,9 @@ export interface AgentPresence {
 
 /** The agents that are connected to this node. */
 interface OwnAgents {
-  agentsOf(endpointId: string): Iterable<{ readonly agentId: string; slotsOf(upstreamModel: string): number }>
+  agentsOf(
+    endpointId: string,
+  ): Iterable<{ readonly agentId: string; readonly hasReported: boolean; slotsOf(upstreamModel: string): number }>
 }
 
 const EVERY_MS = 2_000
@@ -62,10 +64,11 @@ export function createAgentPresence(deps: {
 
   return {
     slotsOf(endpointId, upstreamModel) {
-      // An agent that is connected here and elsewhere counts once. This node knows it best.
+      // An agent that is connected here and elsewhere counts once. This node knows it best, from its first report on.
       const slots = new Map<string, number>()
       for (const agent of elsewhere.get(endpointId) ?? []) slots.set(agent.agentId, slotsFor(agent, upstreamModel))
-      for (const agent of stock.agentsOf(endpointId)) slots.set(agent.agentId, agent.slotsOf(upstreamModel))
+      for (const agent of stock.agentsOf(endpointId))
+        if (agent.hasReported) slots.set(agent.agentId, agent.slotsOf(upstreamModel))
       return slots.values().reduce((sum, each) => sum + each, 0)
     },
     refresh,
