@@ -10,7 +10,9 @@ import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
 import { generateUsage } from '../bench/generate-usage.ts'
 import { openDatabase } from '../src/base/db/open-database.ts'
-import { createPool } from '../src/base/db/pool.ts'
+import { createPool, transaction } from '../src/base/db/pool.ts'
+import { loadMasterKeys } from '../src/base/secrets/master-key.ts'
+import { evidenceOf } from '../src/cli/require-master-key.ts'
 import { launchChromium, settled } from '../test/harness/chromium.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -26,7 +28,7 @@ mkdirSync(images, { recursive: true })
 try {
   const { link } = await withGateway(started)
   addKeysAndCredit()
-  await addUsage()
+  const customerId = await addUsage()
   // Fails if the generated books do not agree.
   run('ledger', 'audit')
   // A limit counts what a key spends from now on, so this key has no generated usage.
@@ -35,7 +37,7 @@ try {
   await withGateway(async gateway => {
     const origin = await listening(gateway)
     // The database knows the link by its secret, whatever the port was.
-    await takeShots({ link: `${origin}${new URL(link).pathname}${new URL(link).hash}`, key })
+    await takeShots({ link: `${origin}${new URL(link).pathname}${new URL(link).hash}`, key, customerId })
   })
 } finally {
   rmSync(data, { recursive: true, force: true })
@@ -80,8 +82,8 @@ function run(...words: string[]): string {
   return execFileSync(command, words, { env, stdio: 'pipe', encoding: 'utf8' })
 }
 
-/** A month of requests with three keys, five models, and servers of all kinds. Weekends have less. */
-async function addUsage(): Promise<void> {
+/** Adds a month of requests with three keys, five models, and servers of all kinds. Weekends have less. Returns the customer. */
+async function addUsage(): Promise<string> {
   const silent = { info: () => {}, warn: console.warn }
   const database = await openDatabase({ databaseUrl: undefined, dataDir: data, log: silent })
   const pool = createPool(database.owner, { max: 1, applicationName: 'shots', statementTimeoutMs: 0 })
@@ -97,11 +99,15 @@ async function addUsage(): Promise<void> {
     return growth * (weekday % 6 === 0 ? 0.4 : 1 + 0.15 * Math.sin(day * 2))
   })
   await generateUsage(pool, { rows: ROWS, nowEpochMs, days: DAYS, otherCustomers: 0, account: row!, weights })
+  // Credit that no process of the gateway vouches for would fail the audit.
+  const evidence = evidenceOf(loadMasterKeys({ masterKey: null, dataDir: data }))
+  await transaction(pool, sql => evidence.add(sql, 'credit', `generated ${row!.customerId}`))
   await pool.end()
   await database.close()
+  return row!.customerId
 }
 
-async function takeShots({ link, key }: { link: string; key: string }): Promise<void> {
+async function takeShots({ link, key, customerId }: { link: string; key: string; customerId: string }): Promise<void> {
   const { origin } = new URL(link)
   for (const tokens of [40, 120]) await chat(origin, key, tokens)
   const browser = await launchChromium()
@@ -110,8 +116,8 @@ async function takeShots({ link, key }: { link: string; key: string }): Promise<
   await page.goto(link)
   await page.getByRole('textbox', { name: 'Password' }).fill('correct horse battery staple')
   await page.getByRole('button', { name: 'Continue' }).click()
-  await page.waitForURL(/\/c\//)
-  const home = page.url().replace(/\/$/, '')
+  await page.waitForURL(/\/operator/)
+  const home = `${origin}/c/${customerId}`
   await shot(page, home, 'home')
   await shot(page, `${home}/usage?days=30`, 'usage')
   await shot(page, `${home}/keys`, 'keys')
