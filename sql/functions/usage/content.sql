@@ -25,8 +25,8 @@ BEGIN
 END $$;
 
 -- Drops the partitions of request_content of the days before p_keep_from. Returns their names. Locks request_content and its
--- partitions exclusively if there is one. Raises lock_not_available after 100 ms while a long transaction, such as a dump, reads it:
--- every other statement on the table waits behind this one.
+-- partitions exclusively if there is one. Raises lock_not_available after 100 ms while a long transaction, such as a dump, reads
+-- it: every other statement on the table waits behind this one.
 CREATE OR REPLACE FUNCTION drop_content_days(p_keep_from date) RETURNS text[]
 LANGUAGE plpgsql SET lock_timeout = '100ms' AS $$
 DECLARE
