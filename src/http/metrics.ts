@@ -21,6 +21,8 @@ export interface Metrics {
   ejection(endpointId: string): void
   /** Counts an answer for which the hoster reported more tokens than the gateway accepted. */
   overReport(): void
+  /** Notes requests whose prompts and answers could not be recorded. */
+  contentLost(count: number): void
   /** Counts a job that failed; the queue tries it again. */
   jobFailure(task: string): void
   /** Counts a restart of the job queue. */
@@ -86,6 +88,11 @@ export function createMetrics(gauges: Gauges): Metrics {
     help: 'Answers for which a hoster reported more tokens than the gateway accepted.',
     registers,
   })
+  const lostContents = new Counter({
+    name: 'switchyard_content_lost_total',
+    help: 'Requests whose prompts and answers were to be recorded and were not.',
+    registers,
+  })
 
   const jobFailures = batchedCounter(registry, 'switchyard_job_failures_total', 'Jobs that failed, by task.', ['task'])
   const queueRestarts = new Counter({
@@ -111,6 +118,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     },
     ejection: endpointId => ejections(1, endpointName(endpointId)),
     overReport: () => overReports.inc(),
+    contentLost: count => lostContents.inc(count),
     jobFailure: task => jobFailures(1, task),
     queueRestart: () => queueRestarts.inc(),
   }

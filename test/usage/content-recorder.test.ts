@@ -26,12 +26,14 @@ async function newCustomer(): Promise<string> {
 
 function recorderFor(customerId: string, sql = database.pool, speed = 1) {
   const warn = vi.fn<(facts: object, message: string) => void>()
+  const onLost = vi.fn<(requests: number) => void>()
   const recorder = new ContentRecorder({
     sql,
     redact: async texts => ({ texts: texts.map(({ text }) => text), redactions: 0 }),
     seal: text => Buffer.from(text),
     scheduler: { after: (ms, work) => systemScheduler.after(ms / speed, work) },
     clock: systemScheduler,
+    onLost,
     log: { warn },
   })
   const record = (count: number) =>
@@ -46,7 +48,7 @@ function recorderFor(customerId: string, sql = database.pool, speed = 1) {
         }),
       ),
     )
-  return { recorder, record, warn }
+  return { recorder, record, warn, onLost }
 }
 
 /** Runs `work` while nobody can write recorded content. */
@@ -96,7 +98,7 @@ test('a stop waits for the batch that is being written, and for what came since'
 test('a stop gives up when PostgreSQL does not answer, and says what is lost', async () => {
   const customerId = await newCustomer()
   const pool = createPool(database.connection, { max: 1, applicationName: 'recorder', lockTimeoutMs: 0 })
-  const { recorder, record, warn } = recorderFor(customerId, pool, 100)
+  const { recorder, record, warn, onLost } = recorderFor(customerId, pool, 100)
   await whileLocked(async isWaiting => {
     await record(200)
     await isWaiting()
@@ -104,6 +106,7 @@ test('a stop gives up when PostgreSQL does not answer, and says what is lost', a
     await recorder.close()
   })
   expect(warn.mock.calls).toEqual([[{ reason: expect.any(String), requests: 2 }, expect.any(String)]])
+  expect(onLost.mock.calls).toEqual([[2]])
   await pool.end()
 })
 

@@ -82,7 +82,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const alerts = createAlertParts(context, database, supply)
   const service = await createService(context, database, money, supply)
   telemetry = service.telemetry
-  const content = createContent(context, database, service.telemetry?.awaitContent)
+  const content = createContent(context, database, service)
   const tokens = createTokenCounter(context)
   const samples = startRequestSamples(context, database, callers)
   const generationParts = { database, money, limits, supply, callers, alerts, service, tokens, samples, content }

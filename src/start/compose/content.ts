@@ -1,4 +1,4 @@
-import type { RedactableText, RequestContent } from '../../base/domain/request-content.ts'
+import type { RedactableText } from '../../base/domain/request-content.ts'
 import { openSecret, sealSecret, UnreadableSecret } from '../../base/secrets/sealed-secret.ts'
 import { ContentRecorder } from '../../money/usage/content/content-recorder.ts'
 import type { OpenContent } from '../../money/usage/content/read-content.ts'
@@ -7,6 +7,7 @@ import { promptMessages } from '../../request/chat/prompt-messages.ts'
 import { Redactor } from '../../wire/redaction/redactor.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
+import type { Service } from './service.ts'
 
 /** Prompts and answers of keys that record them. */
 export interface Content {
@@ -20,14 +21,10 @@ const LENGTH_MAX = 64 * 1024
 /** What is searched behind the place where a text is cut. Longer credentials are recognised by their beginning. */
 const MARGIN = 16 * 1024
 
-/**
- * @param onRecording called with each request that is recorded; the promise resolves with what was recorded, or with null if that was
- *   not possible
- */
 export function createContent(
   { config, masterKeys, scheduler, log, started }: ComposeContext,
   { general }: Database,
-  onRecording: ((requestId: string, content: Promise<RequestContent | null>) => void) | undefined,
+  { metrics, telemetry }: Pick<Service, 'metrics' | 'telemetry'>,
 ): Content {
   const owner = (ownerId: string) => ({ ownerId, purpose: 'request_content' as const })
   const open: OpenContent = (sealed, requestId) => {
@@ -47,6 +44,7 @@ export function createContent(
     seal: (text, requestId) => sealSecret(masterKeys, text, owner(requestId)),
     scheduler,
     clock: scheduler,
+    onLost: metrics.contentLost,
     log,
   })
   started.defer(() => recorder.close())
@@ -63,7 +61,7 @@ export function createContent(
         answer: keptParts(parts()).map(withMargin),
         isCut,
       })
-      onRecording?.(requestId, recorded)
+      telemetry?.awaitContent(requestId, recorded)
     },
   }
 }

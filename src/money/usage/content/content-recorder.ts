@@ -10,6 +10,7 @@ export interface ContentRecorderDeps {
   readonly seal: (text: string, requestId: string) => Buffer
   readonly scheduler: Pick<Scheduler, 'after'>
   readonly clock: Pick<Clock, 'monotonicMs'>
+  readonly onLost: (requests: number) => void
   readonly log: Pick<Log, 'warn'>
 }
 
@@ -141,6 +142,7 @@ export class ContentRecorder {
   }
 
   #noteLost(reason: string, count = 1): void {
+    this.#deps.onLost(count)
     this.#lost += count
     this.#lostBy = reason
     if (this.#deps.clock.monotonicMs() >= this.#loggedAtMs + LOG_INTERVAL_MS) this.#logLost()
