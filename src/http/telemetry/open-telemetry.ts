@@ -4,10 +4,11 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources'
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
 import { AlwaysOnSampler, BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
-import { AttemptMetrics } from './attempt-metrics.ts'
 import { ContentBudget } from './content-budget.ts'
-import { contentLength, RequestTraces } from './request-traces.ts'
+import { GenAiMetrics } from './gen-ai-metrics.ts'
+import { RequestTraces } from './request-traces.ts'
 import { Sampling } from './sampling.ts'
+import { contentLength } from './span-attributes.ts'
 import { TraceIds } from './span-ids.ts'
 import type { Telemetry, TelemetryDeps } from './telemetry.ts'
 
@@ -58,7 +59,7 @@ export function openTelemetry(
     spanProcessors: settings.traces
       ? [
           new BatchSpanProcessor({
-            exporter: reporting(new OTLPTraceExporter(exporterAt('/v1/traces')), note, spans =>
+            exporter: withFailureNotes(new OTLPTraceExporter(exporterAt('/v1/traces')), note, spans =>
               budget.release(
                 spans.reduce((sum, span) => sum + contentLength(span), 0),
                 spans.length < BATCH_MAX,
@@ -72,7 +73,7 @@ export function openTelemetry(
         ]
       : [],
   })
-  const metrics = settings.metrics ? new AttemptMetrics(clock, version) : null
+  const metrics = settings.metrics ? new GenAiMetrics(clock, version) : null
   const metering = new MeterProvider({
     resource,
     readers:
@@ -80,7 +81,7 @@ export function openTelemetry(
         ? []
         : [
             new PeriodicExportingMetricReader({
-              exporter: reporting(new OTLPMetricExporter(exporterAt('/v1/metrics')), note),
+              exporter: withFailureNotes(new OTLPMetricExporter(exporterAt('/v1/metrics')), note),
               exportIntervalMillis: settings.metricsIntervalMs,
               exportTimeoutMillis: Math.min(EXPORT_MS_MAX, settings.metricsIntervalMs),
               metricProducers: [metrics],
@@ -134,7 +135,7 @@ interface Exporter<Data, Result> {
  * Notes the failures of an exporter, and hides them from the SDK, which would print each with its stack. An exporter
  * that fails has tried again already.
  */
-function reporting<Data, Result extends { code: number; error?: Error }, Each extends Exporter<Data, Result>>(
+function withFailureNotes<Data, Result extends { code: number; error?: Error }, Each extends Exporter<Data, Result>>(
   exporter: Each & Exporter<Data, Result>,
   note: (reason: string) => void,
   onDone: (data: Data) => void = () => {},

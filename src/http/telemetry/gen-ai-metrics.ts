@@ -33,7 +33,7 @@ const OTHERS = '(others)'
  * The metrics of the GenAI conventions. They are counted here and handed to the SDK when it exports: its own histograms
  * take a microsecond for each value, which four values for each request would make a twentieth of the request.
  */
-export class AttemptMetrics implements MetricProducer {
+export class GenAiMetrics implements MetricProducer {
   readonly #clock: Pick<Clock, 'epochMs'>
   readonly #version: string
   readonly #startMs: number
@@ -61,12 +61,12 @@ export class AttemptMetrics implements MetricProducer {
     if (request.firstChunkS !== null) firstChunks.add(request.firstChunkS)
   }
 
-  #seriesOf({ operation, provider, model }: MeasuredRequest): PairSeries {
+  #seriesOf({ operation, provider, model }: Pick<MeasuredRequest, 'operation' | 'provider' | 'model'>): PairSeries {
     const key = `${operation} ${provider} ${model}`
     const known = this.#series.get(key)
     if (known !== undefined) return known
     if (model !== OTHERS && this.#series.size >= PAIRS_MAX)
-      return this.#seriesOf({ operation, provider, model: OTHERS } as MeasuredRequest)
+      return this.#seriesOf({ operation, provider, model: OTHERS })
     const series: PairSeries = {
       attributes: {
         [genAi.operation]: operation,
