@@ -103,6 +103,18 @@ it('of a text completion are cut too', () => {
   expect(choices[0]).toMatchObject({ message: { content: 'one ' }, stop_reason: '<6>' })
 })
 
+it.each([
+  ['tool_calls', [{ id: 'a', type: 'function', function: { name: 'look', arguments: '{}' } }]],
+  ['function_call', { name: 'look', arguments: '{}' }],
+])('before a call in %s leave it out', (field, called) => {
+  const { reader } = ask(requests.chat({ stops }), offerFor('chat'))
+  const message = { role: 'assistant', content: 'one <6> two', [field]: called }
+  const answer = { choices: [{ index: 0, message, finish_reason: field }] }
+  const [choice] = wholeAnswer('chat', withStops(reader, ['<6>']), JSON.stringify(answer)).choices
+  expect(choice).toMatchObject({ message: { content: 'one ' }, finish_reason: 'stop' })
+  expect(JSON.stringify(choice)).not.toContain('look')
+})
+
 describe.each(['messages', 'converse'] as const)('stop sequences of white space at a server of %s', server => {
   const blanks = (count: number, length: number) =>
     Array.from({ length: count }, (_, at) =>

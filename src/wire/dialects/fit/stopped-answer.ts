@@ -39,7 +39,7 @@ function stopped(choice: CompletionChoice, matcher: StopMatcher): CompletionChoi
   const { message } = choice
   const { text, stop } = matcher.push(typeof message.content === 'string' ? message.content : '')
   if (stop === null) return choice
-  const { tool_calls: _, ...kept } = message
+  const { tool_calls: _calls, function_call: _call, ...kept } = message
   return {
     ...choice,
     message: { ...kept, role: 'assistant', content: text },
@@ -246,8 +246,8 @@ class StoppedStream extends FittedStream {
   }
 
   /**
-   * Without the last report. An earlier one counts the prompt, but not the output, unless it counts thoughts: then it was
-   * made anew for each chunk, as Gemini's. 0 has the gateway count the text.
+   * Without the last report. An earlier one counts the prompt, but not the output, unless it counts thoughts: then it is
+   * the count so far, which Gemini sends with each chunk. 0 has the gateway count the text.
    */
   #counted(): TokenUsage {
     const { usage } = this.stream
