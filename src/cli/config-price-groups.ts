@@ -32,7 +32,7 @@ export function fileEntry({ name, rules, tiers }: ListedPriceGroup) {
 
 /**
  * Waits until nobody changes price groups, and keeps others from it until the end of the transaction. Requests do not wait.
- * Whoever changes a group locks its row first and the audit log last, so this must come before entries of the audit log.
+ * A change of a group locks its row first and the audit log last, so this must come before entries of the audit log.
  */
 export async function lockPriceGroups(sql: Sql): Promise<void> {
   await sql.query('LOCK TABLE price_group, tier_price_group IN EXCLUSIVE MODE')

@@ -62,7 +62,10 @@ export function createOperatorPeople(desk: Pool, invitations: Invitations): Oper
     invites: () => invitations.list(INSTALLATION),
     invite: ({ personId, address }, { email, role }, name) =>
       invitations.send({
-        ...{ target: INSTALLATION, email, role, madeBy: { personId, name } },
+        target: INSTALLATION,
+        email,
+        role,
+        madeBy: { personId, name },
         check: async sql => {
           await requireWithoutRole(sql, email, role)
           return INSTALLATION_NAME

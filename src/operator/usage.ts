@@ -153,8 +153,15 @@ interface GroupRow extends Figures {
 }
 
 const NO_FIGURES: Figures = {
-  ...{ requests: 0n, cost: 0n, failed: 0n, input: 0n, output: 0n, fee: 0n },
-  ...{ upstream: 0n, uncosted: 0n, latencyMs: 0n },
+  requests: 0n,
+  cost: 0n,
+  failed: 0n,
+  input: 0n,
+  output: 0n,
+  fee: 0n,
+  upstream: 0n,
+  uncosted: 0n,
+  latencyMs: 0n,
 }
 
 /** The figures that a table lacks: keys, members and labels have charges only, servers neither tokens nor failures nor times. */

@@ -74,7 +74,7 @@ DECLARE
   v_archived date[];
 BEGIN
   PERFORM pg_advisory_xact_lock(x'73797072'::int);  -- "sypr" in ASCII; any number that no other lock uses
-  -- After the lock: a call that ran meanwhile may have closed days, whose shares keep their amounts.
+  -- After the lock: a call that waited for it may find days closed, whose shares keep their amounts.
   v_from := greatest(p_from, (SELECT closed_day + 1 FROM promotion_progress));
   v_archived := ARRAY(SELECT month FROM usage_archive);
   PERFORM note_promotion_used_up(promotion_customers(v_from, p_to), v_from);

@@ -110,7 +110,7 @@ export interface Endpoint {
   readonly transport?: 'agent'
   /** At most this much is spent at it in a month (UTC). Absent: no limit. */
   readonly monthlyBudgetNanos?: Nanos
-  /** Whether the server is told which trace a request belongs to. Absent: only a local one. See `passesTraces`. */
+  /** Whether the server gets the trace of each request. Absent: only a local one. See `passesTraces`. */
   readonly getsTraces?: boolean
   /** Where the operator changes it. Absent: hosters, the demo, and what detection found. */
   readonly origin?: 'file' | 'managed'

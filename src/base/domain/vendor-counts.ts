@@ -92,7 +92,8 @@ export const countsOfAll = {
 export function excessAt(offer: Offer, job: ChatJob): string | null {
   const dialect = offer.speaks === undefined ? 'chat' : dialectAt(offer.speaks, job)
   if (dialect === null) return null
-  const [tools, toolsMax] = [countTools(job, dialect), toolsTaken(offer.endpoint, dialect)]
+  const tools = countTools(job, dialect)
+  const toolsMax = toolsTaken(offer.endpoint, dialect)
   if (tools > toolsMax) return `${tools} tools (at most ${toolsMax})`
   return excessOfStops(stopsOf(job.forward.stop), offer.endpoint, dialect)
 }

@@ -115,7 +115,7 @@ export interface NodeKeys {
   readonly heartbeats: number
 }
 
-/** A killed node is among them until its heartbeat is missed. */
+/** A killed node is among them until its heartbeat is missed. Its host stands in the report of its disks. */
 export async function readNodeKeys(sql: Sql): Promise<readonly NodeKeys[]> {
   const { rows } = await sql.query<NodeKeys>(
     `SELECT h.node_id AS "nodeId", r.disks -> 0 ->> 'host' AS host, coalesce(r.master_keys, '[]') AS marks, heartbeats

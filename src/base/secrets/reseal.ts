@@ -21,7 +21,7 @@ export interface Resealed {
   readonly unreadable: number
 }
 
-/** How many values are read at once. Answers are up to 4 MB, so there are not many. */
+/** How many values are read at once. An answer has up to 4 MB, so they take 80 MB at most. */
 const BATCH = 20
 
 /**

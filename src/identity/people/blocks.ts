@@ -12,9 +12,9 @@ export interface BlockActor {
 }
 
 /**
- * Keeps a person out: ends the sessions, the links and an invitation that has given no role yet. Within two seconds, all nodes refuse the keys that the person
- * made, including those of agents. The role on the installation must have been taken away before, see `setRole`. Run it
- * in a transaction. Returns how many sessions ended; undefined when the person was blocked before.
+ * Keeps a person out: ends the sessions, the links and an invitation that has given no role yet. Within two seconds, all nodes
+ * refuse the keys that the person made, including those of agents. The role on the installation must have been taken away
+ * before, see `setRole`. Run it in a transaction. Returns how many sessions ended; undefined when the person was blocked before.
  */
 export async function blockPerson(
   sql: Sql,

@@ -42,8 +42,8 @@ export interface MadeInvitation<Role extends InvitedRole = MemberRole> {
 }
 
 /**
- * Invitations to customers, hosters and the installation. All methods reject with ApiError `database_unavailable`, and with what they
- * name.
+ * Invitations to customers, hosters and the installation. All methods reject with ApiError `database_unavailable`, and with
+ * what they name.
  */
 export interface Invitations {
   list<Target extends InviteTarget>(target: Target): Promise<PendingInvite<RoleAt<Target>>[]>

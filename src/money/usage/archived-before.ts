@@ -3,7 +3,8 @@ import { queryRow } from '../../base/db/query-row.ts'
 
 /**
  * Returns the end of the latest archived month that the period touches, as ISO 8601, or null. Lists and exports lack
- * requests of the period that began before it: the operator has archived their rows, except those of refunded requests. Sums are complete.
+ * requests of the period that began before it: the operator has archived their rows, except those of refunded requests.
+ * Sums are complete.
  *
  * @param fromMs the beginning of the period (epoch); 0 for all time
  * @param untilMs its end, exclusive; Infinity for no end

@@ -146,7 +146,12 @@ export async function dispatch(
   throw failedError(plan.offers, log)
 }
 
-/** @param sentJob the job with the pseudonym of its user, where a hoster gets it */
+/**
+ * Returns the body for the server. Writing it notes in the job which stop sequences the server does not get. If the gateway looks for
+ * these in a stream, the body is written again, for a stream.
+ *
+ * @param sentJob the job with the pseudonym of its user, where a hoster gets it
+ */
 function writeBody(task: UpstreamTask, job: ChatJob, sentJob: ChatJob, offer: Offer, maxTokens: number): string {
   const body = task.requestBody(sentJob, offer, maxTokens)
   if (sentJob !== job) shareFits(sentJob, job)

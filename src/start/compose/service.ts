@@ -72,7 +72,12 @@ export async function createService(
     )
   const samplingKey = masterKeys.derived('sampling of traces').current
   const telemetry = await startTelemetry({
-    ...{ settings, version, samplingKey, clock, random, log },
+    settings,
+    version,
+    samplingKey,
+    clock,
+    random,
+    log,
     spanDelayMs: timeouts.spanDelayMs,
     closeMs: timeouts.telemetryCloseMs,
   })

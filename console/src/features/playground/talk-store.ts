@@ -30,6 +30,8 @@ export interface TalkStore {
 export const TALKS_MAX = 50
 export const TALK_DAYS_MAX = 30
 
+const DAY_MS = 86_400_000
+
 const DATABASE = 'switchyard-talks'
 
 let opened: Promise<TalkStore> | undefined
@@ -79,7 +81,7 @@ function openDatabase(): Promise<IDBDatabase> {
 /** Deletes the old talks of all people at this browser: they may never come back to do it. */
 async function deleteOld(database: IDBDatabase): Promise<IDBDatabase> {
   const writing = database.transaction(['heads', 'talks'], 'readwrite')
-  const since = new Date(Date.now() - TALK_DAYS_MAX * 86_400_000).toISOString()
+  const since = new Date(Date.now() - TALK_DAYS_MAX * DAY_MS).toISOString()
   const heads = await resultOf<Head[]>(writing.objectStore('heads').getAll())
   for (const { id, changedAt } of heads) if (changedAt < since) removeFrom(writing, id)
   await ended(writing)

@@ -104,7 +104,7 @@ export async function writeReport(
     `INSERT INTO node_report (node_id, at, version, servers, agents, disks, master_keys) VALUES ($1, $2, $3, $4, $5, $6, $7)
      ON CONFLICT (node_id) DO UPDATE SET at = excluded.at, servers = excluded.servers, agents = excluded.agents,
        disks = excluded.disks, master_keys = excluded.master_keys`,
-    [...[nodeId, now, version, toJson(servers), toJson(agents), toJson(disks)], toJson(masterKeys)],
+    [nodeId, now, version, ...[servers, agents, disks, masterKeys].map(toJson)],
   )
 }
 

@@ -4,8 +4,8 @@ const INVISIBLE = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\u
 
 /**
  * Makes an upstream's error text safe to show to a customer: no address, key, password, path or account of the
- * upstream, no control characters, no half of a surrogate pair, at most 500 characters. Treats long mixed runs as secrets, because losing
- * an identifier costs less than leaking one.
+ * upstream, no control characters, no half of a surrogate pair, at most 500 characters. Treats long mixed runs as
+ * secrets, because losing an identifier costs less than leaking one.
  */
 export function safeMessage(message: string): string {
   const plain = withoutPaths(withoutAddresses(withoutCredentials(plainText(message)))).trim()

@@ -123,8 +123,8 @@ function typeSchema(value: unknown): JsonObject | undefined {
 }
 
 /**
- * Returns one level of a schema as JSON Schema 2020-12: the given object if it is valid, else a copy. What older drafts
- * and OpenAPI say is said anew; what has no meaning is left out.
+ * Returns one level of a schema as JSON Schema 2020-12: the given object if it is valid, else a copy. Keywords of older drafts
+ * and of OpenAPI are translated; those without a meaning are left out.
  *
  * @param left gets the keywords that constrained something and are gone
  */

@@ -29,7 +29,10 @@ const answer: AnswerFormat = {
   },
 }
 
-/** Google's Gemini API for embeddings: of one content, and of several. Google's current SDK sends only the second; the AI SDK sends the first for one value. */
+/**
+ * Google's Gemini API for embeddings: of one content, and of several. Google's current SDK sends only the second; the AI SDK
+ * sends the first for one value.
+ */
 export const geminiEmbeddingsDialects: readonly ClientDialect[] = [
   templateOf('embedContent', {
     ...common,
