@@ -214,3 +214,25 @@ async function startTestAppFor(baseUrl: string) {
   })
   return { ...app, [Symbol.asyncDispose]: () => app.close() }
 }
+
+test('a server that fails all the time does not push out the errors of others', async () => {
+  await database.pool.query(
+    `INSERT INTO server_error (at, endpoint_id, model_id, outcome, text)
+     SELECT $1, CASE i WHEN 1 THEN 'quiet' ELSE 'noisy' END, 'm', 'server_error', 'broken' FROM generate_series(1, 10101) AS i`,
+    [new Date(NOW_MS)],
+  )
+  // What was deleted before counts for nothing.
+  await database.pool.query("SELECT setval(pg_get_serial_sequence('server_error', 'error_id'), 1000000)")
+  await database.pool.query(
+    "INSERT INTO server_error (at, endpoint_id, model_id, outcome, text) VALUES ($1, 'noisy', 'm', 'server_error', 'broken')",
+    [new Date(NOW_MS)],
+  )
+  await pruneReports(database.pool, NOW_MS)
+  const { rows } = await database.pool.query(
+    "SELECT endpoint_id AS id, count(*)::int AS rows FROM server_error WHERE model_id = 'm' GROUP BY 1 ORDER BY 1",
+  )
+  expect(rows).toEqual([
+    { id: 'noisy', rows: 10_000 },
+    { id: 'quiet', rows: 1 },
+  ])
+})

@@ -237,9 +237,10 @@ async function writeChange(sql: Sql, nodeId: string, { endpointId, modelId, even
 
 /** How many days the status page shows. */
 export const STATUS_DAYS = 90
-/** How long the texts of failures are kept, and how many. */
+/** How long the texts of failures are kept, and how many: of all servers, and of one, so that it cannot push out those of others. */
 export const ERRORS_MS = 7 * DAY_MS
 const ERRORS_MAX = 100_000
+const ERRORS_OF_SERVER_MAX = 10_000
 /** A node that has not reported for this long has stopped, ms. */
 export const REPORT_AGE_MS_MAX = 60_000
 
@@ -258,9 +259,21 @@ export async function pruneReports(sql: Sql, nowMs: number): Promise<void> {
   await sql.query('DELETE FROM server_incident WHERE ended_at < $1', [shownSince])
   await sql.query('DELETE FROM server_health WHERE attempted_at < $1', [shownSince])
   await sql.query('DELETE FROM server_minute WHERE minute < $1', [new Date(nowMs - HOUR_MS)])
+  await pruneErrors(sql, nowMs)
+}
+
+async function pruneErrors(sql: Sql, nowMs: number): Promise<void> {
+  await sql.query('DELETE FROM server_error WHERE at < $1', [new Date(nowMs - ERRORS_MS)])
   await sql.query(
-    'DELETE FROM server_error WHERE at < $1 OR error_id <= (SELECT max(error_id) FROM server_error) - $2::bigint',
-    [new Date(nowMs - ERRORS_MS), ERRORS_MAX],
+    `DELETE FROM server_error WHERE error_id IN (
+       SELECT error_id FROM (
+         SELECT error_id, row_number() OVER (PARTITION BY endpoint_id ORDER BY error_id DESC) AS place FROM server_error) AS e
+        WHERE place > $1)`,
+    [ERRORS_OF_SERVER_MAX],
+  )
+  await sql.query(
+    'DELETE FROM server_error WHERE error_id <= (SELECT error_id FROM server_error ORDER BY error_id DESC OFFSET $1 LIMIT 1)',
+    [ERRORS_MAX],
   )
 }
 
