@@ -30,7 +30,8 @@ import {
   environmentSchema,
   type FileSettings,
 } from './schema.ts'
-import { type Environment, variablesIn, withSecretSources } from './secret-sources.ts'
+import { type Environment, isSet, variablesIn, withSecretSources } from './secret-sources.ts'
+import { foreignVariables, telemetrySettings } from './telemetry-settings.ts'
 
 /** The whole configuration, read once and deeply frozen. */
 export interface Config {
@@ -420,11 +421,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       samplePercent: settings.access_log.sample_percent,
       file: settings.access_log.file ?? null,
     },
-    telemetry: telemetrySettings(
-      environment,
-      settings,
-      maybeForeign.filter(name => isForeign(env, name)),
-    ),
+    telemetry: telemetrySettings(environment, settings, foreignVariables(env)),
     backup: backupPlan(settings.backup, cwd),
     content: { isAllowed: settings.content.allow_recording, retentionDays: settings.content.retention_days },
     reports: { requestsPerMinute: settings.reports.requests_per_minute },
@@ -468,36 +465,6 @@ function autoSettings(settings: FileSettings['routing']['auto'], cwd: string, pr
   }
 }
 
-/** The variables of OpenTelemetry override the file. */
-function telemetrySettings(
-  environment: z.output<typeof environmentSchema>,
-  { telemetry }: FileSettings,
-  ignored: readonly string[],
-): TelemetrySettings {
-  const sampler = environment.OTEL_TRACES_SAMPLER
-  return {
-    endpoint:
-      environment.OTEL_SDK_DISABLED === 'true'
-        ? null
-        : (environment.OTEL_EXPORTER_OTLP_ENDPOINT ?? telemetry.endpoint ?? null),
-    headers: environment.OTEL_EXPORTER_OTLP_HEADERS ?? telemetry.headers ?? {},
-    serviceName: environment.OTEL_SERVICE_NAME ?? telemetry.service_name,
-    traces: telemetry.traces,
-    metrics: telemetry.metrics,
-    sampleRatio:
-      sampler === undefined
-        ? telemetry.sample_percent / 10_000
-        : sampler.endsWith('ratio')
-          ? (environment.OTEL_TRACES_SAMPLER_ARG ?? 1)
-          : sampler.endsWith('_on')
-            ? 1
-            : 0,
-    followsParent: sampler === undefined ? telemetry.follow_parent : sampler.startsWith('parentbased'),
-    metricsIntervalMs: telemetry.metrics_seconds * 1_000,
-    ignored,
-  }
-}
-
 /** Metrics have a port of their own. 0 stands for any free one. */
 function portProblems(
   environment: z.output<typeof environmentSchema>,
@@ -512,9 +479,10 @@ function portProblems(
 
 /** Parses the environment. Returns undefined and adds to `problems` when it is invalid. */
 function environmentOf(env: Environment, problems: ConfigProblem[]): z.output<typeof environmentSchema> | undefined {
+  const foreign: readonly string[] = foreignVariables(env)
   const variables = Object.fromEntries(
     Object.keys(environmentSchema.shape).flatMap(name =>
-      isSet(env, name) && !isForeign(env, name) ? [[name, env[name]]] : [],
+      isSet(env, name) && !foreign.includes(name) ? [[name, env[name]]] : [],
     ),
   )
   const parsed = environmentSchema.safeParse(variables)
@@ -522,25 +490,6 @@ function environmentOf(env: Environment, problems: ConfigProblem[]): z.output<ty
     problems.push({ where: 'environment', line: null, key: keyPath(path), message })
   }
   return parsed.data
-}
-
-/**
- * Whether a variable has a value that OpenTelemetry knows and the gateway does not, such as the sampler `xray`. Clusters set them for all
- * of their programs, so they must not stop this one.
- */
-function isForeign(env: Environment, name: string): boolean {
-  return (
-    (maybeForeign as readonly string[]).includes(name) &&
-    isSet(env, name) &&
-    !environmentSchema.shape[name as (typeof maybeForeign)[number]].safeParse(env[name]).success
-  )
-}
-
-const maybeForeign = ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_TRACES_SAMPLER', 'OTEL_TRACES_SAMPLER_ARG'] as const
-
-/** Whether a variable is set. An empty one, as in `PORT= npm start`, is not. */
-function isSet(env: Environment, name: string): boolean {
-  return env[name] !== undefined && env[name] !== ''
 }
 
 function readFileText(path: string, explicit: boolean, problems: ConfigProblem[]): string | undefined {

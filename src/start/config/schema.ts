@@ -45,6 +45,7 @@ const samplers = [
   'parentbased_always_off',
   'parentbased_traceidratio',
 ] as const
+export type Sampler = (typeof samplers)[number]
 /** Some mail services show and accept passwords in groups separated by blanks. */
 const blanksWithin = /^\S(.*\S)?$/
 

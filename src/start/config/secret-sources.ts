@@ -5,6 +5,11 @@ import type { ConfigProblem } from './read-yaml.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
+/** Whether a variable is set. An empty one, as in `PORT= npm start`, is not. */
+export function isSet(env: Environment, name: string): boolean {
+  return env[name] !== undefined && env[name] !== ''
+}
+
 /**
  * Returns the environment with each of `names` that it gives by `NAME_FILE`, the path of a file with the value, or by `NAME_COMMAND`, a line
  * for sh that prints it. Blanks and line breaks at the end are not part of a value. Adds to `problems` what cannot be read, and names that are
