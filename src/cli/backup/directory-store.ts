@@ -18,9 +18,9 @@ export function directoryStore(path: string): BackupStore {
   return {
     write: (name, entries) => writeArchive(join(path, name), entries),
     async list() {
-      const names = await files()
-      return backupsAmong(
-        await Promise.all(names.map(async name => ({ name, bytes: (await stat(join(path, name))).size }))),
+      const found = backupsAmong((await files()).map(name => ({ name, bytes: 0 })))
+      return await Promise.all(
+        found.map(async backup => ({ ...backup, bytes: (await stat(join(path, backup.name))).size })),
       )
     },
     read: name => fileSource(join(path, name)),

@@ -19,7 +19,7 @@ export function createBackupJob(
 }
 
 // The launcher would look for missing packages first, which a running gateway does not lack.
-const cliPath = fileURLToPath(new URL(`../../cli.js`, import.meta.url))
+const cliPath = fileURLToPath(new URL('../../cli.js', import.meta.url))
 
 /** Runs a command with the environment and the directory of this process. Resolves with its last error text; null if it succeeds. */
 async function runCommand(words: readonly string[], signal: AbortSignal): Promise<string | null> {
