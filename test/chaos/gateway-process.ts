@@ -42,15 +42,17 @@ export interface GatewayStart {
   readonly masterKey: string
   /** Value of SWITCHYARD_FAILPOINTS. */
   readonly failpoints?: string
+  /** Default: a free one. */
+  readonly port?: number
 }
 
-/** Runs `switchyard start` on a free port. The process ends at the latest with this process. */
+/** Runs `switchyard start`. The process ends at the latest with this process. */
 export async function startGateway(start: GatewayStart): Promise<GatewayProcess> {
   const home = join(start.directory, start.name)
   const dataDir = join(home, 'data')
   const logFile = join(home, 'log')
   mkdirSync(home, { recursive: true })
-  const port = await freePort()
+  const port = start.port ?? (await freePort())
   const log = openSync(logFile, 'w')
   const child = spawn(process.execPath, [cli, 'start'], {
     cwd: home,

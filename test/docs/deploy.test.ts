@@ -41,6 +41,13 @@ interface Service {
   networks?: Record<string, { ipv4_address: string }>
 }
 
+interface Traefik {
+  http: {
+    services: Record<string, { loadBalancer: { servers: { url: string }[] } }>
+    serversTransports: { nodes: { forwardingTimeouts: { responseHeaderTimeout: string } } }
+  }
+}
+
 const compose = parse(readPage('deploy/compose.yaml'), { merge: true }) as Compose
 const gateways = Object.entries(compose.services).filter(([name]) => name.startsWith('gateway-'))
 
@@ -191,17 +198,21 @@ describe('nginx.conf', () => {
   })
 })
 
-test('the error bodies of nginx and Caddy equal those of the gateway', () => {
-  const bodies = ['deploy/nginx.conf', 'deploy/Caddyfile'].flatMap(path =>
-    Array.from(readPage(path).matchAll(/(?:return (\d+) '|respond \S+ `)(\{.*\})['`]/g), ([, status, body]) => ({
-      status: status === undefined ? undefined : Number(status),
-      error: JSON.parse(body!).error as { message: string; type: string; param: null; code: ErrorCode },
-    })),
+test('the error bodies of nginx, Caddy and HAProxy equal those of the gateway', () => {
+  const bodies = ['deploy/nginx.conf', 'deploy/Caddyfile', 'deploy/haproxy.cfg'].flatMap(path =>
+    Array.from(
+      readPage(path).matchAll(/(?:return (\d+) '|respond \S+ `|string ')(\{.*\})['`]/g),
+      ([, status, body]) => ({
+        status: status === undefined ? undefined : Number(status),
+        error: JSON.parse(body!).error as { message: string; type: string; param: null; code: ErrorCode },
+      }),
+    ),
   )
   expect(bodies.map(({ error }) => error.code)).toEqual([
     'server_shutdown',
     'request_too_large',
     'headers_too_large',
+    'database_unavailable',
     'database_unavailable',
   ])
   for (const { status, error } of bodies) {
@@ -219,6 +230,38 @@ test('the Caddyfile passes streams and long answers, and checks readiness', () =
   expect(text).toMatch(/^\s*header_up Host \{upstream_hostport\}$/m)
   expect(text).toMatch(/^\s*health_uri \/readyz$/m)
   for (const [name] of gateways) expect(text).toContain(`${name}:${defaults.server.port}`)
+})
+
+test('haproxy.cfg passes long answers, checks readiness, and repeats only what was not sent', () => {
+  const text = readPage('deploy/haproxy.cfg')
+  const argumentsOf = (name: string) => new RegExp(`^\\s*${name} (.+)$`, 'm').exec(text)?.[1]
+  for (const name of ['timeout client', 'timeout server'])
+    expect(Number.parseInt(argumentsOf(name)!, 10), name).toBeGreaterThan(totalS)
+  expect(argumentsOf('retry-on')).toBe('conn-failure')
+  expect(argumentsOf('http-request set-header X-Forwarded-For')).toBe('%[src]')
+  expect(argumentsOf('http-check send')).toContain('uri /readyz')
+  const { inter, fall } = /inter (?<inter>\d+)s fall (?<fall>\d+)/.exec(argumentsOf('default-server')!)!.groups!
+  expect(Number(inter) * Number(fall)).toBeLessThan(defaults.server.drainDelaySeconds)
+  const nodes = gateways.map(([name]) => `${name} ${name}:${defaults.server.port}`)
+  expect([...text.matchAll(/^ {2}server (.+)$/gm)].map(([, server]) => server)).toEqual([...nodes, ...nodes])
+})
+
+test('the files of Traefik pass streams and long answers, and check readiness', () => {
+  const file = parse(readPage('deploy/traefik/traefik.yaml')) as { entryPoints: { web: object } }
+  // Traefik then replaces what clients write to X-Forwarded-For.
+  expect(file.entryPoints.web).not.toHaveProperty('forwardedHeaders')
+  const { http } = parse(readPage('deploy/traefik/gateways.yaml'), { merge: true }) as Traefik
+  expect(Number.parseInt(http.serversTransports.nodes.forwardingTimeouts.responseHeaderTimeout, 10)).toBeGreaterThan(
+    totalS,
+  )
+  for (const { loadBalancer } of Object.values(http.services)) {
+    expect(loadBalancer.servers).toEqual(gateways.map(([name]) => ({ url: `http://${name}:${defaults.server.port}` })))
+    expect(loadBalancer).toMatchObject({
+      passHostHeader: false,
+      healthCheck: { path: '/readyz', interval: '1s' },
+      responseForwarding: { flushInterval: '-1ms' },
+    })
+  }
 })
 
 test('switchyard.service starts the gateway with bin/switchyard, with variables that are read and time to drain', () => {
