@@ -45,14 +45,8 @@ const words = [
 /** The tasks of the job queue. */
 export const jobs = [
   ...['audit_ledger', 'add_usage_partitions', 'keep_content', 'delete_expired_claims', 'delete_old_sessions'],
-  ...[
-    'fold_hoster_days',
-    'forget_addresses',
-    'free_abandoned_jobs',
-    'end_group_roles',
-    'prune_alerts',
-    'prune_server_reports',
-  ],
+  ...['fold_hoster_days', 'forget_addresses', 'free_abandoned_jobs', 'prune_alerts', 'prune_server_reports'],
+  ...['end_group_roles'],
   ...['snapshot_learned', 'start_auto_top_ups', 'reconcile_payments', 'reconcile_payouts', 'apply_payout_changes'],
   ...['close_promotion_days', 'apply_hoster_prices', 'sum_platform_days', 'sum_platform_month'],
   ...['plan_hoster_audits', 'score_hosters', 'write_trust_days', 'refresh_models', 'reseal_secrets'],

@@ -52,8 +52,12 @@ export function DataTable<Row>({
   const [limit, setLimit] = useState(ROWS_AT_ONCE)
   const [ownOrder, setOwnOrder] = useState<SortOrder | null>(null)
   const { order, onChange } = sorting ?? { order: ownOrder, onChange: setOwnOrder }
-  const sortNameOf = ({ title, sortBy, sortKey }: Column<Row>) =>
-    sorting === undefined ? (sortBy === undefined || hasMore === true ? undefined : title) : sortKey
+  const sortNameOf = ({ title, sortBy, sortKey }: Column<Row>) => {
+    // A single row has one order only, and a phone would show the titles for nothing.
+    if (rows.length < 2) return undefined
+    if (sorting !== undefined) return sortKey
+    return sortBy === undefined || hasMore === true ? undefined : title
+  }
   const sortBy = columns.find(column => order !== null && sortNameOf(column) === order.column)?.sortBy
   const sorted = order === null || sortBy === undefined ? rows : sortRows(rows, sortBy, order.isDescending)
   const shown = hasMore === undefined ? sorted.slice(0, limit) : sorted
