@@ -31,9 +31,10 @@ const FIRST_RETRY_MS = 250
 const RETRY_MS_MAX = 30_000
 /**
  * Attempts in short intervals that end at another node than the missing one, as half of them do behind an address of
- * two nodes. A node that has just started gets requests that it cannot pass on until its agents are there.
+ * two nodes: for about 20 s, since a node is listed before it listens. Once it does, it gets requests that it cannot
+ * pass on until its agents are there.
  */
-const SEARCHES_MAX = 40
+const SEARCHES_MAX = 120
 /** Data connections that are opened at the same time. */
 const DIALLING_MAX = 64
 /** How long the agent waits before it replaces a connection that was used. */
