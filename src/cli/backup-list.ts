@@ -13,7 +13,7 @@ export function backupListCommand(): Command {
   ]).action(async options => {
     const { config, output } = createSession(options)
     const { place } = requirePlan(config)
-    const backups = await openStore(place).list()
+    const backups = await (await openStore(place)).list()
     output.result(
       {
         place: placeName(place),

@@ -23,7 +23,7 @@ export function backupVerifyCommand(): Command {
       const session = createSession(options)
       const { config, output } = session
       if (options.restore === true) return await withBackups(session, backups => restoreAndNote(session, backups, name))
-      const source = await storedBackup(openStore(requirePlan(config).place), name ?? 'latest')
+      const source = await storedBackup(await openStore(requirePlan(config).place), name ?? 'latest')
       const { files } = await checkBackup(source)
       output.result(
         { backup: source.name, restored: false, files, checks: null },

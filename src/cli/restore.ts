@@ -28,7 +28,7 @@ export function restoreCommand(): Command {
       const { config, output } = createSession(options)
       const source =
         options.stored === true
-          ? await storedBackup(openStore(requirePlan(config).place), file)
+          ? await storedBackup(await openStore(requirePlan(config).place), file)
           : fileSource(resolve(file))
       const path = source.name
       const isCheck = options.check === true

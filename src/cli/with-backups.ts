@@ -42,7 +42,7 @@ export async function withBackups<T>({ config, output }: Session, work: (backups
     'SELECT sum(pg_database_size(oid))::bigint AS bytes FROM pg_database WHERE datallowconn',
   )
   const databaseBytes = Number(bytes)
-  return await work({ plan, store: openStore(plan.place, databaseBytes), owner, pool, databaseBytes })
+  return await work({ plan, store: await openStore(plan.place, databaseBytes), owner, pool, databaseBytes })
 }
 
 /** Throws Failure if the configuration has no place for backups. */
