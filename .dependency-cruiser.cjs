@@ -66,7 +66,7 @@ const rooms = {
   live: 'people db domain runtime',
   // wire
   api: 'dialects domain runtime',
-  dialects: 'egress domain runtime',
+  dialects: 'tokens egress domain runtime',
   upstreams: 'credentials domain runtime',
   'demo-model': 'tokens domain runtime',
   tokens: 'domain runtime',
@@ -176,9 +176,9 @@ module.exports = {
     // A gateway without telemetry neither loads its packages nor pays for them.
     never(
       'telemetry-loads-when-it-is-on',
-      { path: '^src/', pathNot: '^src/http/telemetry/(open-telemetry|request-traces|attempt-metrics)[.]ts$' },
+      { path: '^src/', pathNot: '^src/http/telemetry/(open-telemetry|request-traces|gen-ai-metrics)[.]ts$' },
       {
-        path: 'node_modules/@opentelemetry/|^src/http/telemetry/(open-telemetry|request-traces|attempt-metrics)[.]ts$',
+        path: 'node_modules/@opentelemetry/|^src/http/telemetry/(open-telemetry|request-traces|gen-ai-metrics)[.]ts$',
         dependencyTypesNot: ['dynamic-import', 'type-only'],
       },
       'Only startTelemetry loads OpenTelemetry, by import(). Use the interface Telemetry.',

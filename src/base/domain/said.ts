@@ -42,14 +42,15 @@ export function joined(...said: readonly Said[]): Said {
 
 /** Returns the function that finds sentences of a table in a text that was stored. It finds none if somebody else wrote the text. */
 export function sentencesIn(table: Sentences) {
-  const patterns = Object.entries(table).map(([code, text]) => ({ code, pattern: patternOf(text) }))
-  const find = (sentence: string): CodedSentence[] =>
-    patterns
-      .flatMap(({ code, pattern }) => {
-        const found = pattern.exec(sentence)
-        return found === null ? [] : [{ code, values: { ...found.groups } }]
-      })
-      .slice(0, 1)
+  // The fixed parts stand at even places, the names of the values between them.
+  const templates = Object.entries(table).map(([code, text]) => ({ code, parts: text.split(/\{(\w+)\}/) }))
+  const find = (sentence: string): CodedSentence[] => {
+    for (const { code, parts } of templates) {
+      const values = valuesIn(sentence, parts)
+      if (values !== null) return [{ code, values }]
+    }
+    return []
+  }
   return (text: string | null): CodedSentence[] => {
     if (text === null) return []
     const sentences = text.split(/(?<=\.) (?=[A-Z])/).map(find)
@@ -58,7 +59,21 @@ export function sentencesIn(table: Sentences) {
   }
 }
 
-function patternOf(text: string): RegExp {
-  const parts = text.split(/\{(\w+)\}/).map((part, index) => (index % 2 === 0 ? RegExp.escape(part) : `(?<${part}>.+)`))
-  return new RegExp(`^${parts.join('')}$`, 's')
+/**
+ * Returns the values in a sentence of these parts, none of them empty; null if it is another sentence. Each part is taken where
+ * it comes first, so the time is linear, which a pattern with several gaps does not promise.
+ */
+function valuesIn(sentence: string, [first = '', ...rest]: readonly string[]): CodedSentence['values'] | null {
+  if (!sentence.startsWith(first)) return null
+  const values: Record<string, string> = {}
+  let start = first.length
+  for (let index = 0; index < rest.length; index += 2) {
+    const [name = '', part = ''] = rest.slice(index)
+    const isLast = index + 2 === rest.length
+    const end = isLast ? sentence.length - part.length : sentence.indexOf(part, start + 1)
+    if (end <= start || !sentence.startsWith(part, end)) return null
+    values[name] = sentence.slice(start, end)
+    start = end + part.length
+  }
+  return start === sentence.length ? values : null
 }

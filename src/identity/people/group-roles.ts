@@ -1,13 +1,29 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import type { InstallationRole } from '../../base/domain/member-role.ts'
-import type { OidcProvider } from './oidc-client.ts'
+
+/** Which groups of a sign-in service have a role on the installation, as configured. */
+export interface GroupRoles {
+  /** The claim that names the groups of a person. */
+  readonly claim: string
+  readonly operators: readonly string[]
+  readonly auditors: readonly string[]
+  /** How long a role lasts after a sign-in. */
+  readonly hours: number
+}
+
+/** A service with groups. */
+interface GroupService {
+  readonly id: string
+  readonly issuer: string
+  readonly groups: GroupRoles
+}
 
 /** What became of the role of a person who signs in: see take_group_role in sql/functions/operator/group_roles.sql. */
 export type GroupVerdict = 'done' | 'by_hand' | 'not_verified' | 'no_factor' | 'blocked'
 
 /** Notes which roles the groups of the services may give. Run it in a transaction, as the owner. */
-export async function writeGroupRules(sql: Sql, providers: readonly OidcProvider[]): Promise<void> {
+export async function writeGroupRules(sql: Sql, providers: readonly GroupService[]): Promise<void> {
   const rules = providers.flatMap(({ id, issuer, groups }) =>
     rolesOf(groups).map(role => ({ issuer, role, provider: id, hours: groups.hours })),
   )
@@ -22,7 +38,7 @@ export async function writeGroupRules(sql: Sql, providers: readonly OidcProvider
 }
 
 /** The roles that groups of the service have. */
-function rolesOf({ operators, auditors }: OidcProvider['groups']): InstallationRole[] {
+function rolesOf({ operators, auditors }: GroupRoles): InstallationRole[] {
   return [
     ...(operators.length > 0 ? (['operator'] as const) : []),
     ...(auditors.length > 0 ? (['auditor'] as const) : []),
@@ -30,12 +46,12 @@ function rolesOf({ operators, auditors }: OidcProvider['groups']): InstallationR
 }
 
 /** Whether any group of the service has a role. */
-export function hasRoles(groups: OidcProvider['groups']): boolean {
+export function hasRoles(groups: GroupRoles): boolean {
   return rolesOf(groups).length > 0
 }
 
 /** Returns the highest role that one of these groups has; null for none. */
-export function roleOfGroups({ operators, auditors }: OidcProvider['groups'], claim: unknown): InstallationRole | null {
+export function roleOfGroups({ operators, auditors }: GroupRoles, claim: unknown): InstallationRole | null {
   // Some services write a single group as a text.
   const groups = new Set<unknown>(Array.isArray(claim) ? claim : [claim])
   if (operators.some(group => groups.has(group))) return 'operator'

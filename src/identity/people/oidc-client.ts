@@ -4,7 +4,7 @@ import { ApiError } from '../../base/domain/errors.ts'
 import type { InstallationRole } from '../../base/domain/member-role.ts'
 import { isEmail } from '../../base/runtime/email.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
-import { hasRoles, roleOfGroups } from './group-roles.ts'
+import { type GroupRoles, hasRoles, roleOfGroups } from './group-roles.ts'
 import type { OidcSecrets } from './oidc-attempt.ts'
 
 /** A service that people sign in with, as configured. */
@@ -18,14 +18,7 @@ export interface OidcProvider {
   /** Separated by blanks. */
   readonly scopes: string
   /** Which groups of the service have a role on the installation. */
-  readonly groups: {
-    /** The claim that names the groups of a person. */
-    readonly claim: string
-    readonly operators: readonly string[]
-    readonly auditors: readonly string[]
-    /** How long a role lasts after a sign-in. */
-    readonly hours: number
-  }
+  readonly groups: GroupRoles
 }
 
 /** The person, as the service knows them. */
