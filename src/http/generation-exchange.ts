@@ -66,6 +66,8 @@ export interface GenerationResponse {
   end(): void
   /** Closes the connection, unless the response has already ended. */
   destroy(): void
+  /** Ends the connection after this answer, although its head may not have said so. Call it when the answer has been sent. */
+  endConnection(): void
   /** Whether unsent bytes exceed the socket's high-water mark. */
   readonly needsDrain: boolean
   /** Resolves when the client has caught up, or when the signal is aborted. */

@@ -3,7 +3,7 @@ import { ApiError, memoryUsedUp } from '../base/domain/errors.ts'
 import type { CancelSignal } from '../base/runtime/cancel-signal.ts'
 import { type ByteAccount, ByteQueue } from '../base/runtime/counted-memory.ts'
 import { closeAfter, type HeaderList } from '../base/runtime/header-list.ts'
-import { hasArrived, isLastAnswer } from './connection-bound.ts'
+import { hasArrived, isLastAnswer, owesAnswer } from './connection-bound.ts'
 import {
   drained,
   encodeChunk,
@@ -148,6 +148,12 @@ export class NodeResponse implements GenerationResponse {
 
   destroy(): void {
     if (!this.#response.writableEnded) this.#response.destroy()
+  }
+
+  endConnection(): void {
+    const { socket } = this.#response.req
+    // A pipelined request still gets its answer, which ends the connection.
+    if (!owesAnswer(socket)) socket.end()
   }
 
   get needsDrain(): boolean {

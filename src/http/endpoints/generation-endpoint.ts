@@ -168,6 +168,8 @@ class GenerationCall {
     deps.accessLog?.begun(this.#requestId)
     response.onceClosed(isComplete => {
       if (!isComplete) this.#running?.abort('client_gone')
+      // The head of a stream that began before the stop could not say that the connection closes.
+      else if (deps.inFlight.isClosing) response.endConnection()
     })
   }
 

@@ -63,6 +63,10 @@ export class PlainResponse implements GenerationResponse {
     this.#owner.socket.destroy()
   }
 
+  endConnection(): void {
+    this.#keepsAlive = false
+  }
+
   get needsDrain(): boolean {
     return this.#owner.socket.writableNeedDrain
   }
