@@ -1,6 +1,7 @@
-// node scripts/try-proxy.ts NAME [--program PATH] [--restarts N]: starts a sample of deploy/ in front of two gateways, on loopback, and checks that
-// addresses of clients arrive and cannot be forged, that streams are not buffered, that a gateway that stops gets no new requests, and that ten rolling
-// restarts lose no request. NAME is nginx, caddy, haproxy, traefik or kubernetes. PATH is the proxy, or for kubernetes iptables, which needs root.
+// node scripts/try-proxy.ts [NAME...] [--program PATH] [--restarts N]: starts a sample of deploy/ in front of two gateways, on
+// loopback, and checks that addresses of clients arrive and cannot be forged, that streams are not buffered, that a gateway that
+// stops gets no new requests, and that ten rolling restarts lose no request. NAME is nginx, caddy, haproxy, traefik or
+// kubernetes; without one, all of them. PATH is the proxy, or for kubernetes iptables, which needs root.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
@@ -34,20 +35,23 @@ const { values, positionals } = parseArgs({
     inside: { type: 'boolean', default: false },
   },
 })
-const [name = ''] = positionals
-const proxy = proxies[name]
-if (proxy === undefined) {
-  console.error(`Name one of ${Object.keys(proxies).join(', ')}.`)
-  process.exitCode = 1
-} else if (name === 'kubernetes' && !values.inside) {
-  process.exitCode = await runInNamespace()
-} else {
-  await tryProxy(proxy.start, values.program ?? proxy.program, Number(values.restarts))
+const names = positionals.length === 0 ? Object.keys(proxies) : positionals
+for (const name of names) {
+  const proxy = proxies[name]
+  if (proxy === undefined) {
+    console.error(`There is no sample for "${name}". Name one of ${Object.keys(proxies).join(', ')}, or none for all.`)
+    process.exitCode = 1
+  } else if (name === 'kubernetes' && !values.inside) {
+    const code = await runInNamespace()
+    if (code !== 0) process.exitCode = code
+  } else {
+    await tryProxy(proxy.start, values.program ?? proxy.program, Number(values.restarts))
+  }
 }
 
 /** The rules of iptables are those of the machine, unless they are written in a namespace of their own. */
 async function runInNamespace(): Promise<number> {
-  const again = [process.execPath, import.meta.filename, ...process.argv.slice(2), '--inside']
+  const again = [process.execPath, import.meta.filename, 'kubernetes', '--restarts', values.restarts, '--inside']
   const command = `ip link set lo up && exec ${again.map(word => `'${word}'`).join(' ')}`
   const child = spawn('unshare', ['--net', 'sh', '-c', command], { stdio: 'inherit' })
   const [code] = await once(child, 'exit')

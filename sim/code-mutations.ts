@@ -110,7 +110,7 @@ export const codeMutations: readonly CodeMutation[] = [
     id: 'code-jit-as-configured',
     bug: 'PostgreSQL compiles the plans of settlements, each time for longer than they take',
     file: 'src/base/db/session-settings.ts',
-    find: "    jit: 'off',\n",
+    find: "  jit: 'off',\n",
     replace: '',
     test: 'test/db/pool.test.ts',
   },

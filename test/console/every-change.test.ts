@@ -44,6 +44,7 @@ const unconfirmed: Readonly<Record<string, string>> = {
   'DELETE hosters/:hoster_id/keys/:key_id': 'ends something',
   'DELETE hosters/:hoster_id/invites/:invite_id': 'ends something',
   'DELETE operator/invites/:invite_id': 'takes access away',
+  'DELETE operator/people/:person_id/invite': 'takes access away',
   'POST hosters/:hoster_id/leave': 'ends something',
   'POST hosters/:hoster_id/payout-changes/:change_id/stop': 'ends something',
   'POST hosters/:hoster_id/verification': 'asks the server of the hoster again',

@@ -225,5 +225,5 @@ test('programs that run after the set-up start with the node that it installed',
   }
   const after = Object.values(scripts).filter(script => /setup\.mjs.*&&/.test(script))
   expect(after.length).toBeGreaterThan(10)
-  for (const script of after) expect(script).toMatch(/ && hash -r && node |&& vitest /)
+  for (const script of after) expect(script).toMatch(/ && hash -r && (?:node|sh) |&& vitest /)
 })

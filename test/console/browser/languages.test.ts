@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { testOffer } from '../../harness/app.ts'
 import { busyInstallation, busyYaml } from '../../harness/busy-installation.ts'
 import { openPage, settled, useChromium } from '../../harness/chromium.ts'
@@ -67,25 +67,38 @@ test('a browser that wants Chinese gets it, also before the sign-in', async () =
   expect(complaints).toEqual([])
 })
 
-test('in Chinese, no page has English texts, and each fits 360 px', async () => {
-  const { customerId, hosterIds, requestIds, batchId, storageState } = world
-  const options = { baseURL: app.url, storageState, locale: 'zh-CN', viewport: { width: 360, height: 800 } }
-  const { page, context, complaints } = await openPage(chromium.browser, options)
+describe('in Chinese, no page has English texts, and each fits 360 px', () => {
   const ofCustomer = ['', '/usage', '/activity', '/keys', '/credits', '/models', '/playground', '/settings/account']
   const ofSettings = ['/settings/people', '/settings/alerts', '/settings/security']
   const ofHoster = ['', '/offers', '/traffic', '/trust', '/earnings', '/connect', '/settings']
   const ofOperator = ['', '/customers', '/usage', '/requests', '/money', '/prices', '/providers', '/models', '/hosters']
   const ofInstallation = ['/payouts', '/people', '/grants', '/log', '/settings', '/system']
-  const paths = [
-    ...[...ofCustomer, ...ofSettings, ...requestIds.map(id => `/activity/${id}`)].map(
-      path => `/c/${customerId}${path}`,
-    ),
-    ...hosterIds.flatMap(id => ofHoster.map(path => `/h/${id}${path}`)),
-    ...[...ofOperator, ...ofInstallation].map(path => `/operator${path}`),
-    ...hosterIds.map(id => `/operator/hosters/${id}`),
-    ...(batchId === null ? [] : [`/operator/payouts/${batchId}`]),
-    ...[`/operator/customers/${customerId}`, '/account', '/h/apply', '/status', '/nowhere'],
-  ]
+
+  test('customers', async () => {
+    const { customerId, requestIds } = world
+    const paths = [...ofCustomer, ...ofSettings, ...requestIds.map(id => `/activity/${id}`)]
+    await walk([...paths.map(path => `/c/${customerId}${path}`), '/account', '/status', '/nowhere'])
+  })
+
+  test('hosters', async () => {
+    await walk([...world.hosterIds.flatMap(id => ofHoster.map(path => `/h/${id}${path}`)), '/h/apply'])
+  })
+
+  test('operators', async () => {
+    const { customerId, hosterIds, batchId } = world
+    const details = [
+      `/customers/${customerId}`,
+      ...hosterIds.map(id => `/hosters/${id}`),
+      ...(batchId === null ? [] : [`/payouts/${batchId}`]),
+    ]
+    await walk([...ofOperator, ...ofInstallation, ...details].map(path => `/operator${path}`))
+  })
+})
+
+async function walk(paths: readonly string[]) {
+  const { storageState } = world
+  const options = { baseURL: app.url, storageState, locale: 'zh-CN', viewport: { width: 360, height: 800 } }
+  const { page, context, complaints } = await openPage(chromium.browser, options)
   const found: string[] = []
   for (const path of paths) {
     await page.goto(path)
@@ -98,7 +111,7 @@ test('in Chinese, no page has English texts, and each fits 360 px', async () => 
   expect(found).toEqual([])
   // The answer for /nowhere.
   expect(complaints.filter(text => !/status of 404/.test(text))).toEqual([])
-})
+}
 
 /** Returns the texts with several English words, or with one that is no name. Leaves out code, and what people and servers wrote. */
 async function englishOf(page: Page): Promise<string[]> {
