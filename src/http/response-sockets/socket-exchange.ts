@@ -119,6 +119,9 @@ export class SocketResponse implements GenerationResponse {
     this.#finish(false)
   }
 
+  /** The server of WebSockets ends them itself when the gateway stops: other lanes may be in use. */
+  endConnection(): void {}
+
   /** The connection has closed. */
   onGone(): void {
     this.#finish(false)
