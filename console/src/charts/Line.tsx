@@ -1,7 +1,7 @@
 import { t } from '@lingui/core/macro'
 import { scaleLinear, scalePoint } from 'd3-scale'
 import { type KeyboardEvent, useState } from 'react'
-import { AXIS_PX, anchorOf, DIGIT_PX, labelledPoints, pointOfKey } from './axis.ts'
+import { AXIS_PX, AxisLabels, DIGIT_PX, pointOfKey } from './axis.tsx'
 import styles from './charts.module.css'
 import { useWidth } from './use-width.ts'
 
@@ -116,17 +116,7 @@ export function Line({
                 <circle key={index} className={styles.dot} cx={x(index)} cy={y(value)} r={chosen === index ? 4 : 2} />
               ),
             )}
-            {labelledPoints(points.length, width).map(index => (
-              <text
-                key={index}
-                className={styles.axisText}
-                x={x(index)}
-                y={HEIGHT_PX - 4}
-                textAnchor={anchorOf(index, points.length)}
-              >
-                {points[index]!.label}
-              </text>
-            ))}
+            <AxisLabels points={points} width={width} height={HEIGHT_PX} x={x} />
           </svg>
         )}
       </div>

@@ -1,7 +1,7 @@
 import { t } from '@lingui/core/macro'
 import { scaleBand, scaleLinear } from 'd3-scale'
 import { type KeyboardEvent, useState } from 'react'
-import { AXIS_PX, anchorOf, DIGIT_PX, labelledPoints, pointOfKey } from './axis.ts'
+import { AXIS_PX, AxisLabels, DIGIT_PX, pointOfKey } from './axis.tsx'
 import styles from './charts.module.css'
 import { useWidth } from './use-width.ts'
 
@@ -146,17 +146,7 @@ export function StackedBars({
                 )}
               </g>
             ))}
-            {labelledPoints(bars.length, width).map(index => (
-              <text
-                key={index}
-                className={styles.axisText}
-                x={x(index)! + x.bandwidth() / 2}
-                y={height - 4}
-                textAnchor={anchorOf(index, bars.length)}
-              >
-                {bars[index]!.label}
-              </text>
-            ))}
+            <AxisLabels points={bars} width={width} height={height} x={index => x(index)! + x.bandwidth() / 2} />
           </svg>
         )}
       </div>
