@@ -56,6 +56,15 @@ test.each(['provider', 'server', 'model', 'customer', 'key'] as UsageDimension[]
   },
 )
 
+async function csvOf(query: string): Promise<Record<string, string>[]> {
+  const text = await (await operator.get(`operator/usage/export?${query}`)).text()
+  const [columns = [], ...lines] = text
+    .trimEnd()
+    .split('\r\n')
+    .map(line => line.split(','))
+  return lines.map(line => Object.fromEntries(line.map((value, index) => [columns[index]!, value])))
+}
+
 test('customers and keys come with their names, the highest charges first, and can be filtered', async () => {
   const byCustomer = await usage('by=customer')
   expect(byCustomer.groups.map(({ id }) => id)).toEqual(customers.toReversed())
@@ -121,11 +130,11 @@ test('revenue and margin are without refunds and audits, and what audits paid to
   await transaction(pool, sql => sumPlatformDays(sql, Date.now()))
   const first = await usage('by=customer')
   const before = first.total
-  const { rows } = await pool.query<{ customer: string; request: string; nanos: string }>(
+  const { rows: oldest } = await pool.query<{ customer: string; request: string; nanos: string }>(
     `SELECT customer_id AS customer, request_id AS request, cost_nanos::text AS nanos FROM usage_event
       WHERE customer_id <> ALL (SELECT customer_id FROM house_customer) ORDER BY request_id LIMIT 1`,
   )
-  const { customer, request, nanos } = rows[0]!
+  const { customer, request, nanos } = oldest[0]!
   await pool.query("SELECT refund_request($1, $2, NULL, 'broken')", [customer, request])
   await transaction(pool, sql => sumPlatformDays(sql, Date.now()))
   const refunded = await usage('by=customer')
@@ -153,6 +162,15 @@ test('revenue and margin are without refunds and audits, and what audits paid to
   const audited = (await usage('by=customer')).total
   expect(audited.revenue_usd).toBeCloseTo(refunded.total.revenue_usd! - cost, 9)
   expect(audited.upstream_cost_usd).toBeCloseTo(refunded.total.upstream_cost_usd! + cost * 0.9, 6)
+  // Each customer has the same figures in the file as on the page, and those of all have the same sums.
+  const byCustomer = await usage('by=customer')
+  const rows = await csvOf('by=customer')
+  for (const { id, revenue_usd, margin_usd } of byCustomer.groups) {
+    const row = rows.find(each => each.id === id)!
+    expect([Number(row.revenue_usd), Number(row.margin_usd)]).toEqual([revenue_usd, margin_usd])
+  }
+  for (const name of ['revenue_usd', 'upstream_cost_usd', 'margin_usd'] as const)
+    expect(rows.reduce((sum, row) => sum + Number(row[name]), 0)).toBeCloseTo(audited[name]!, 9)
   await pool.query('DELETE FROM house_customer')
   await pool.query('UPDATE usage_day SET hoster_share_nanos = 0, fee_nanos = cost_nanos WHERE customer_id = $1', [
     customers[2],
@@ -168,4 +186,46 @@ test('sums of models and days have the mean time of the answers', async () => {
   expect(total.mean_latency_ms).toBeCloseTo(rows[0]!.mean, 3)
   expect(days.map(day => day.mean_latency_ms)).toEqual([total.mean_latency_ms])
   expect((await usage('by=key')).total.mean_latency_ms).toBeNull()
+})
+
+test('a margin leaves out the revenue of clouds without a known cost, and a refund of it', async () => {
+  const { pool } = app.database
+  const ofClouds = async () => (await usage('by=model&provider=cloud')).total
+  const [customer] = customers
+  const addDay = (model: string, cost: number, upstreamCost: number, costed: number) =>
+    pool.query(
+      `INSERT INTO usage_day (customer_id, day, model_id, provider, node_shard, requests, successes, input_tokens, output_tokens,
+         cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum, upstream_cost_nanos, costed_nanos)
+       SELECT $1, (now() AT TIME ZONE 'UTC')::date, $2, 'cloud', 1, 1, 1, 10, 20, $3, 0, $3, 5, $4, $5`,
+      [customer, model, cost, upstreamCost, costed],
+    )
+  await addDay('priceless', 3000, 0, 0)
+  await transaction(pool, sql => sumPlatformDays(sql, Date.now()))
+  const unknown = { revenue_usd: 0.000003, margin_usd: null, unknown_cost_usd: 0.000003 }
+  expect(await ofClouds()).toMatchObject(unknown)
+  expect(await usage('by=model')).toMatchObject({
+    groups: expect.arrayContaining([expect.objectContaining({ id: 'priceless', ...unknown })]),
+  })
+  const csv = await csvOf('by=model')
+  expect(csv.find(({ id }) => id === 'priceless')).toMatchObject({ revenue_usd: '0.000003', margin_usd: '' })
+  await addDay('priced', 5000, 1000, 5000)
+  await transaction(pool, sql => sumPlatformDays(sql, Date.now()))
+  expect(await ofClouds()).toMatchObject({ revenue_usd: 0.000008, margin_usd: 0.000004, unknown_cost_usd: 0.000003 })
+
+  const before = (await usage('by=customer')).total
+  const { rows } = await pool.query<{ request: string; fee: number }>(
+    `UPDATE usage_event SET provider = 'cloud', upstream_cost_nanos = NULL
+      WHERE customer_id = $1 AND request_id NOT IN (SELECT request_id FROM refund)
+      RETURNING request_id AS request, fee_nanos::float8 / 1e9 AS fee`,
+    [customers[1]],
+  )
+  const { request, fee } = rows[0]!
+  await pool.query("SELECT refund_request($1, $2, NULL, 'broken')", [customers[1], request])
+  const { total } = await usage('by=customer')
+  expect(total.revenue_usd).toBeCloseTo(before.revenue_usd! - fee, 9)
+  expect(total.unknown_cost_usd).toBeCloseTo(before.unknown_cost_usd! - fee, 9)
+  expect(total.margin_usd).toBeCloseTo(before.margin_usd!, 9)
+  await pool.query("DELETE FROM usage_day WHERE provider = 'cloud'")
+  await pool.query("UPDATE usage_event SET provider = 'local'")
+  await transaction(pool, sql => sumPlatformDays(sql, Date.now()))
 })

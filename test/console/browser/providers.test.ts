@@ -89,6 +89,43 @@ test('from an empty gateway to a sold answer, another price, a stop and the end'
   await page.getByText('Nothing is sold yet.').waitFor()
 })
 
+test('a model without a list price gets its cost typed, and the percentage says so until then', async () => {
+  upstream.respondToProbesWith(status(200, { object: 'list', data: [{ id: 'test-model', context_length: 8_000 }] }))
+  const page = await operatorPage()
+  await page.goto('/operator/providers')
+  await click(page, 'Add a provider')
+  await dialog(page)
+    .getByRole('combobox', { name: 'Provider' })
+    .or(page.getByRole('textbox', { name: 'Provider' }))
+    .click()
+  await page.getByRole('option', { name: 'Other, OpenAI-compatible' }).click()
+  await page.getByRole('textbox', { name: 'Name' }).fill('costly')
+  await page.getByRole('textbox', { name: 'Address' }).fill(upstream.baseUrl)
+  await click(page, 'Ask for its models')
+  await page.getByRole('checkbox', { name: 'test-model' }).check()
+  const doesNothing = page.getByText(/^The percentage does not change the price of test-model/)
+  await doesNothing.waitFor()
+  const percent = page.getByLabel('Sold at, % of what it costs you')
+  await percent.fill('150')
+  await page.getByLabel('Input cost of test-model').fill('2')
+  await page.getByLabel('Output cost of test-model').fill('4')
+  await doesNothing.waitFor({ state: 'detached' })
+  const prices = async () => [
+    await page.getByLabel('Input price of test-model').inputValue(),
+    await page.getByLabel('Output price of test-model').inputValue(),
+  ]
+  expect(await prices()).toEqual(['3', '6'])
+  await page.getByLabel('Output price of test-model').fill('7')
+  await page.getByLabel('Output cost of test-model').fill('5')
+  expect(await prices()).toEqual(['3', '7'])
+  await percent.fill('200')
+  expect(await prices()).toEqual(['4', '10'])
+  await click(page, 'Sell 1 model')
+  const table = page.getByRole('table', { name: 'Models of costly' })
+  await table.getByText('2 / 5').waitFor()
+  await table.getByText('4 / 10').waitFor()
+})
+
 test('a server that refuses the key says so, and a setting that is wrong is named', async () => {
   upstream.respondToProbesWith(status(401, { error: { message: 'no' } }))
   const page = await operatorPage()

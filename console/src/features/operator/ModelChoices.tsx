@@ -8,7 +8,7 @@ import { compactCount, durationText } from '../../format/number-text.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { State } from '../../parts/State.tsx'
-import { type Entry, type ModelChoice, repriced, soldEntry } from './model-entries.ts'
+import { type Entry, hasCost, type ModelChoice, newChoice, repriced, soldEntry, withCost } from './model-entries.ts'
 import styles from './operator.module.css'
 
 /** More would make a dialog slow. The filter finds the others. */
@@ -44,6 +44,7 @@ export function ModelChoices({
   const wanted = filter.trim().toLowerCase()
   const matching = choices.filter(({ id, isChosen }) => isChosen || id.toLowerCase().includes(wanted))
   const shown = matching.toSorted((a, b) => Number(b.isChosen) - Number(a.isChosen)).slice(0, SHOWN_MAX)
+  const withoutCost = choices.filter(choice => choice.isChosen && !hasCost(choice)).map(({ id }) => id)
   const change = (changed: ModelChoice) => onChange(choices.map(each => (each.id === changed.id ? changed : each)))
   return (
     <>
@@ -62,8 +63,11 @@ export function ModelChoices({
           }}
         />
       </div>
+      {withoutCost.length > 0 && (
+        <State state="warn">{t`The percentage does not change the price of ${withoutCost.slice(0, 3).join(', ')}${withoutCost.length > 3 ? ', …' : ''}: enter what it costs you.`}</State>
+      )}
       {shown.map(choice => (
-        <ChoiceRow key={choice.id} choice={choice} order={order} onChange={change} />
+        <ChoiceRow key={choice.id} choice={choice} percent={percent} order={order} onChange={change} />
       ))}
       {matching.length > shown.length && (
         <p className={styles.hint}>
@@ -85,7 +89,7 @@ export function ModelChoices({
           disabled={added.trim() === '' || choices.some(({ id }) => id === added.trim())}
           onClick={() => {
             const id = added.trim()
-            onChange([...choices, { id, entry: { id }, isChosen: true, input: '', output: '' }])
+            onChange([...choices, newChoice({ id }, percent)])
             setAdded('')
           }}
         >{t`Add the model`}</Button>
@@ -96,15 +100,17 @@ export function ModelChoices({
 
 function ChoiceRow({
   choice,
+  percent,
   order,
   onChange,
 }: {
   choice: ModelChoice
+  percent: number
   order: TrialOrder
   onChange: (choice: ModelChoice) => void
 }) {
-  const { id, entry, isChosen, input, output } = choice
-  const { context_tokens: context, cost_per_million_usd: cost } = entry
+  const { id, entry, isChosen, input, output, cost } = choice
+  const { context_tokens: context, cost_per_million_usd: listCost } = entry
   const trial = useWrite<void, ProviderTrial>(
     () => ({
       method: 'POST',
@@ -115,9 +121,9 @@ function ChoiceRow({
   )
   const facts = [
     typeof context === 'number' && t`${compactCount(context)} context`,
-    cost === undefined
+    listCost === undefined
       ? t`no list price is known`
-      : t`costs you ${String((cost as Entry).input)} / ${String((cost as Entry).output)} USD`,
+      : t`costs you ${String((listCost as Entry).input)} / ${String((listCost as Entry).output)} USD`,
   ]
   return (
     <fieldset className={styles.choice}>
@@ -127,18 +133,38 @@ function ChoiceRow({
         checked={isChosen}
         onChange={event => onChange({ ...choice, isChosen: event.currentTarget.checked })}
       />
+      {isChosen && cost !== null && (
+        <div className={styles.filters}>
+          <AmountField
+            label={t`Input cost of ${id}`}
+            description={t`What the provider charges you: USD per million tokens`}
+            required={cost.output !== ''}
+            withAsterisk={false}
+            value={cost.input}
+            onText={input => onChange(withCost(choice, { ...cost, input }, percent))}
+          />
+          <AmountField
+            label={t`Output cost of ${id}`}
+            description={t`What the provider charges you: USD per million tokens`}
+            required={cost.input !== ''}
+            withAsterisk={false}
+            value={cost.output}
+            onText={output => onChange(withCost(choice, { ...cost, output }, percent))}
+          />
+        </div>
+      )}
       {isChosen && (
         <div className={styles.filters}>
           <AmountField
             label={t`Input price of ${id}`}
-            description={t`USD per million tokens`}
+            description={t`What customers pay: USD per million tokens`}
             required
             value={input}
             onText={input => onChange({ ...choice, input })}
           />
           <AmountField
             label={t`Output price of ${id}`}
-            description={t`USD per million tokens`}
+            description={t`What customers pay: USD per million tokens`}
             required
             value={output}
             onText={output => onChange({ ...choice, output })}

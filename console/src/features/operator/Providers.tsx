@@ -114,6 +114,9 @@ function ProviderPanel({ provider }: { provider: ShownProvider }) {
           Costs you {chargeText(provider.spent_this_month_usd)} this month
           {provider.monthly_budget_usd !== null && t` of a budget of ${chargeText(provider.monthly_budget_usd)}`}.
         </Trans>
+        {kind === 'cloud' &&
+          models.some(({ cost }) => cost === null) &&
+          t` Models whose cost you have not entered count with their price.`}
       </p>
       {provider.ask_problem !== null && (
         <State state="warn">{t`not asked for new models: ${provider.ask_problem}`}</State>

@@ -15,6 +15,7 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Amount, Charge } from '../../parts/Money.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { When } from '../../parts/When.tsx'
+import { knownShareText, Margin } from './Margin.tsx'
 import styles from './operator.module.css'
 import { type UsageBucket, usageBuckets } from './usage-buckets.ts'
 
@@ -75,7 +76,7 @@ export function Sales() {
                 {
                   title: t`Margin`,
                   align: 'right',
-                  cell: ({ margin_usd: usd }) => (usd === null ? '–' : <Amount usd={usd} />),
+                  cell: each => <Margin of={each} />,
                 },
                 {
                   title: 'USD',
@@ -143,8 +144,8 @@ function SalesCharts({ total, buckets }: { total: OperatorUsage['total']; bucket
       />
       <Chart
         title={t`Margin, USD`}
-        figure={roundUsd(total.margin_usd ?? 0)}
-        hint={t`revenue less what servers, clouds and audits cost you`}
+        figure={total.margin_usd === null ? '–' : roundUsd(total.margin_usd)}
+        hint={knownShareText(total) ?? t`revenue less what servers, clouds and audits cost you`}
         points={pointsOf(each => each.marginUsd)}
         text={roundUsd}
       />

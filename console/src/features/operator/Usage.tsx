@@ -21,6 +21,7 @@ import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { Provider, type ProviderName } from '../../parts/Provider.tsx'
 import { When } from '../../parts/When.tsx'
+import { knownShareText, Margin } from './Margin.tsx'
 import styles from './operator.module.css'
 import { readOperatorUsageSearch } from './operator-search.ts'
 import { type UsageBucket, usageBuckets } from './usage-buckets.ts'
@@ -120,6 +121,7 @@ function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: Usage
   const [isTable, setTable] = useState(false)
   const { total } = usage
   const buckets = usageBuckets(usage)
+  const known = knownShareText(total)
   const title = [
     t`${roundUsd(total.charged_usd)} USD charged`,
     ...(total.revenue_usd === null ? [] : [t`${roundUsd(total.revenue_usd)} USD revenue`]),
@@ -177,8 +179,7 @@ function Chart({ usage, onOpen }: { usage: OperatorUsage; onOpen: (bucket: Usage
       <p className={styles.hint}>
         <Trans>
           Days begin at 00:00 UTC.
-          {(total.unknown_cost_usd ?? 0) > 0 &&
-            t` The margin counts ${roundUsd(total.unknown_cost_usd ?? 0)} USD of clouds whole: their cost is not declared.`}
+          {known !== null && ` ${known}`}
           {usage.summed_at !== null && (
             <Trans>
               {' '}
@@ -211,6 +212,7 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
     revenue_usd: null,
     upstream_cost_usd: null,
     margin_usd: null,
+    unknown_cost_usd: null,
     mean_latency_ms: null,
     name: t`${countText(other.groups)} others`,
     requests: other.requests,
@@ -276,7 +278,7 @@ function Groups({ usage, filter }: { usage: OperatorUsage; filter: OperatorUsage
           {
             title: t`Margin`,
             align: 'right',
-            cell: each => maybeUsd(each.margin_usd),
+            cell: each => <Margin of={each} />,
             sortBy: each => each.margin_usd,
           },
           {

@@ -14,22 +14,44 @@ export interface ModelChoice {
   /** What customers pay, in USD per million tokens. */
   readonly input: string
   readonly output: string
+  /** What the provider charges, typed likewise. Null: its list says it. */
+  readonly cost: TypedPrices | null
+}
+
+interface TypedPrices {
+  readonly input: string
+  readonly output: string
 }
 
 type Served = NonNullable<ServedModels['data']>[number]
 
 /** Returns the models of a server to choose from, at `percent` of their list prices. */
 export function choicesOf(served: readonly Served[], percent: number): ModelChoice[] {
-  return served.map(({ entry }) => ({ id: String(entry.id), entry, isChosen: false, ...pricesAt(entry, percent) }))
+  return served.map(({ entry }) => ({ ...newChoice(entry, percent), isChosen: false }))
+}
+
+/** Returns a model that is sold at `percent` of its list price. Without a list price, its cost and price are to be typed. */
+export function newChoice(entry: Entry, percent: number): ModelChoice {
+  const cost = entry.cost_per_million_usd as Entry | undefined
+  const typed = cost === undefined ? { input: '', output: '' } : null
+  const price = cost === undefined ? { input: '', output: '' } : priceAt(cost, percent)
+  return { id: String(entry.id), entry, isChosen: true, ...price, cost: typed }
 }
 
 /** Returns the models that a provider has, all chosen. */
 export function choicesOfEntries(entries: readonly Entry[]): ModelChoice[] {
-  return entries.map(entry => {
-    const price = (entry.price_per_million_usd ?? {}) as Entry
-    const [input, output] = [String(price.input ?? ''), String(price.output ?? '')]
-    return { id: String(entry.id), entry, isChosen: true, input, output }
-  })
+  return entries.map(entry => ({
+    id: String(entry.id),
+    entry,
+    isChosen: true,
+    ...twoPricesOf(entry.price_per_million_usd),
+    cost: twoPricesOf(entry.cost_per_million_usd),
+  }))
+}
+
+function twoPricesOf(prices: unknown): TypedPrices {
+  const { input = '', output = '' } = (prices ?? {}) as Entry
+  return { input: String(input), output: String(output) }
 }
 
 /** Returns the models of a server that are not among the choices. */
@@ -45,26 +67,55 @@ export function entriesOf({ models }: Entry): readonly Entry[] {
   return Array.isArray(models) ? (models as Entry[]) : []
 }
 
-/** A choice at `percent` of what the provider charges. Prices that were typed where no cost is known stay. */
+/** A choice at `percent` of what the provider charges. A price whose cost is not known stays. */
 export function repriced(choice: ModelChoice, percent: number): ModelChoice {
-  return choice.entry.cost_per_million_usd === undefined ? choice : { ...choice, ...pricesAt(choice.entry, percent) }
+  const { entry, cost } = choice
+  return { ...choice, ...priceAt(cost ?? (entry.cost_per_million_usd as Entry), percent, choice) }
 }
 
-function pricesAt({ cost_per_million_usd: cost }: Entry, percent: number): Pick<ModelChoice, 'input' | 'output'> {
-  if (cost === undefined) return { input: '', output: '' }
-  const { input, output } = cost as Entry
-  return { input: scaled(input, percent), output: scaled(output, percent) }
+/** A choice whose provider charges `cost`. A price that nobody typed follows it. */
+export function withCost(choice: ModelChoice, cost: TypedPrices, percent: number): ModelChoice {
+  const before = priceAt(choice.cost ?? {}, percent)
+  const after = priceAt(cost, percent)
+  const follow = (kind: 'input' | 'output') => (choice[kind] === before[kind] ? after[kind] : choice[kind])
+  return { ...choice, cost, input: follow('input'), output: follow('output') }
 }
 
-/**
- * Returns the entry of a choice as it is sold: the typed prices, and the other prices of its list in the proportion of
- * the input or output price.
- */
-export function soldEntry({ entry, input, output }: ModelChoice): Entry {
-  const list = (entry.price_per_million_usd ?? {}) as Entry
+/** Whether a percentage of the cost says what a model is sold for. */
+export function hasCost({ cost }: ModelChoice): boolean {
+  return cost === null || (isAmount(cost.input) && isAmount(cost.output))
+}
+
+const NO_PRICES: TypedPrices = { input: '', output: '' }
+
+function priceAt(cost: Entry | TypedPrices, percent: number, otherwise = NO_PRICES): TypedPrices {
+  const { input, output } = cost
+  return {
+    input: isAmount(input) ? scaled(readAmount(String(input)), percent) : otherwise.input,
+    output: isAmount(output) ? scaled(readAmount(String(output)), percent) : otherwise.output,
+  }
+}
+
+function isAmount(text: unknown): boolean {
+  return text !== undefined && text !== '' && Number.isFinite(Number(readAmount(String(text))))
+}
+
+/** Returns the entry of a choice as it is sold: the typed prices and costs. Other prices of a list follow theirs in proportion. */
+export function soldEntry({ entry, input, output, cost }: ModelChoice): Entry {
+  const sold: Entry = { ...entry, price_per_million_usd: withTyped(entry.price_per_million_usd, { input, output }) }
+  if (cost === null) return sold
+  const { cost_per_million_usd: before, ...others } = sold
+  // An entry whose list is not known may have one of both fields empty: the gateway names it.
+  if (cost.input.trim() === '' && cost.output.trim() === '') return others
+  return { ...others, cost_per_million_usd: withTyped(before, cost) }
+}
+
+/** Returns a list of prices with another input and output price, and its other prices in the proportion of these. */
+function withTyped(before: unknown, { input, output }: TypedPrices): Entry {
+  const list = (before ?? {}) as Entry
   const typed = { input: readAmount(input), output: readAmount(output) }
   const isSame = String(list.input) === typed.input && String(list.output) === typed.output
-  if (isSame) return entry
+  if (isSame) return list
   const inputPercent = percentOf(typed.input, list.input)
   const outputPercent = percentOf(typed.output, list.output)
   const atPercent = (prices: Entry): Entry =>
@@ -75,7 +126,7 @@ export function soldEntry({ entry, input, output }: ModelChoice): Entry {
         return [kind, scaled(price, kind.startsWith('output') ? outputPercent : inputPercent)]
       }),
     )
-  return { ...entry, price_per_million_usd: { ...atPercent(list), ...typed } }
+  return { ...atPercent(list), ...typed }
 }
 
 const isPrice = (kind: string) => /^(input|output|cache)(_|$)/.test(kind) || kind === 'per_request_usd'

@@ -14,6 +14,7 @@ export interface UsageBucket {
   readonly isOpen: boolean
   /** Null, as the next three: these sums are not counted. */
   readonly revenueUsd: number | null
+  /** Of the revenue whose cost is known; null also without such revenue. */
   readonly marginUsd: number | null
   /** From 0 to 1; null also without a request. */
   readonly failedShare: number | null
@@ -65,8 +66,10 @@ export function usageBuckets(usage: UsageDays, nowMs = Date.now()): UsageBucket[
 function moreSums(days: readonly UsageDay[]) {
   const sum = (figures: readonly (number | null)[]) =>
     figures.reduce((total: number | null, each) => (total === null || each === null ? null : total + each), 0)
-  const usd = (name: 'revenue_usd' | 'margin_usd') =>
-    days.some(day => day[name] === null) ? null : sumUsd(days.map(day => day[name]!))
+  const usd = (name: 'revenue_usd' | 'margin_usd') => {
+    const known = days.flatMap(day => day[name] ?? [])
+    return known.length === 0 && days.length > 0 ? null : sumUsd(known)
+  }
   const requests = days.reduce((total, day) => total + day.requests, 0)
   const failed = sum(days.map(day => day.failed))
   const answered = failed === null ? 0 : requests - failed

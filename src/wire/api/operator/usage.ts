@@ -75,11 +75,16 @@ const more = {
     .describe(
       'What clouds and servers charged for it, as their cost was when each request was settled. `total` and `days` have what audits paid to hosters, where their revenue is without audits. Null by key, member and label.',
     ),
-  margin_usd: z.number().nullable().describe('Revenue less what clouds and servers charged.'),
+  margin_usd: z
+    .number()
+    .nullable()
+    .describe(
+      'Revenue whose cost is known, less what clouds and servers charged for it. Null where no revenue has a known cost, and by key, member and label.',
+    ),
   unknown_cost_usd: z
     .number()
     .nullable()
-    .describe('Of the charges, those of clouds without a known cost. The margin counts them whole.'),
+    .describe('Of the revenue, what clouds without a known cost earned. The margin leaves it out.'),
   mean_latency_ms: z
     .number()
     .nullable()
