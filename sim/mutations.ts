@@ -416,8 +416,8 @@ export const mutations: readonly Mutation[] = [
     id: 'key-ignores-partial-charge',
     bug: 'a partially charged request runs again when its node is lost',
     file: claims,
-    find: 'row !== null && (row.success || row.costNanos > 0n)',
-    replace: 'row !== null && row.success',
+    find: 'if (row?.success === true) return',
+    replace: "if (row?.outcome === 'served') return",
   },
   {
     id: 'key-taken-from-running',
@@ -458,8 +458,8 @@ export const mutations: readonly Mutation[] = [
     id: 'key-freed-after-partial-charge',
     bug: 'the key of a partially charged request is freed',
     file: once,
-    find: 'settled !== undefined && (settled.success || settled.costNanos > 0n)',
-    replace: 'settled?.success === true',
+    find: 'settled?.success === true',
+    replace: "settled?.outcome === 'served'",
   },
   // ---------------------------------------------------------------- breaker, routing and dispatch
   {

@@ -109,9 +109,9 @@ async function run(
 }
 
 /**
- * Finishes the claim if the request was served or charged, and releases it if the request was free. If that
- * fails, or if it is unknown whether the request was charged, the claim stays, and the usage row decides about
- * the next request with the key. If the key were released too early, the customer would be charged twice.
+ * Finishes the claim if the request was served or charged, both of which count as success, and releases it if the request was free. If
+ * that fails, or if it is unknown whether the request was charged, the claim stays, and the usage row decides about the next request with
+ * the key. If the key were released too early, the customer would be charged twice.
  */
 async function endClaim(
   { claims, onFault }: CompleteOnceDeps,
@@ -121,7 +121,7 @@ async function endClaim(
   answer: StoredAnswer | null,
 ): Promise<void> {
   try {
-    if (settled !== undefined && (settled.success || settled.costNanos > 0n)) {
+    if (settled?.success === true) {
       // A client that left before a whole answer may have paid for its input only.
       const mayStore = settled.outcome === 'served' && !job.constraints.privacyMode
       await claims.finish(claim, { costNanos: settled.costNanos, answer: mayStore ? answer : null })

@@ -125,9 +125,7 @@ export function createClaims(deps: ClaimsDeps): Claims {
     if (stored.isRunning && !node.isSilent(stored.nodeId, KEYS_FREE_AFTER_MS)) return { kind: 'running' }
     // The node of the earlier request is dead or silent, or could not record the end. The usage row shows how the
     // request ended.
-    if (row !== null && (row.success || row.costNanos > 0n)) {
-      return { kind: 'done', requestId, costNanos: row.costNanos, answer: null }
-    }
+    if (row?.success === true) return { kind: 'done', requestId, costNanos: row.costNanos, answer: null }
     const hasEnded = row !== null && row.outcome !== 'node_died'
     // The journal of the earlier node may still charge the request, unless a free row is written first. The
     // first commit wins.
