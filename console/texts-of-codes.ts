@@ -71,6 +71,7 @@ export const actions = [
   ...['payment.reconciled', 'voucher.made', 'voucher.revoked', 'voucher.redeemed', 'payout.settled'],
   ...[
     'usage.archived',
+    'cell.linked',
     'credit.requested',
     'credit.granted',
     'credit.rejected',

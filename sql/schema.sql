@@ -114,6 +114,7 @@ CREATE INDEX api_key_customer ON api_key USING btree (customer_id);
 CREATE UNIQUE INDEX api_key_former ON api_key USING btree (former_key_hash) WHERE (former_key_hash IS NOT NULL);
 CREATE INDEX api_key_in_use ON api_key USING btree (customer_id) WHERE (revoked_at IS NULL);
 CREATE INDEX api_key_playground ON api_key USING btree (customer_id, person_id) WHERE is_playground;
+CREATE TRIGGER note_cell_key AFTER INSERT OR DELETE OR UPDATE ON api_key FOR EACH ROW EXECUTE FUNCTION note_cell_key();
 CREATE TRIGGER note_change AFTER INSERT OR DELETE OR UPDATE ON api_key FOR EACH ROW EXECUTE FUNCTION note_customer_change('keys');
 CREATE TRIGGER note_limit AFTER UPDATE ON api_key FOR EACH ROW WHEN (((old.spend_limit_nanos IS DISTINCT FROM new.spend_limit_nanos) OR (old.limit_reset IS DISTINCT FROM new.limit_reset))) EXECUTE FUNCTION note_customer_change('budgets');
 
@@ -180,6 +181,15 @@ CREATE TABLE balance (
   CONSTRAINT no_overdraft CHECK (((leased_nanos >= 0) AND (posted_nanos >= leased_nanos)))
 ) WITH (fillfactor=50);
 CREATE TRIGGER pay_debt BEFORE UPDATE ON balance FOR EACH ROW WHEN (((new.debt_nanos > 0) AND (new.posted_nanos > new.leased_nanos))) EXECUTE FUNCTION pay_debt();
+
+CREATE TABLE cell_key (
+  key_hash bytea NOT NULL,
+  cell text NOT NULL,
+  is_moving boolean NOT NULL DEFAULT false,
+  moved_to text,
+  CONSTRAINT cell_key_pkey PRIMARY KEY (key_hash, cell),
+  CONSTRAINT cell_key_key_hash_check CHECK ((length(key_hash) = 32))
+);
 
 CREATE TABLE clawback (
   clawback_id uuid NOT NULL,

@@ -3,6 +3,7 @@ import { Command } from 'commander'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { alertCommands } from './alert.ts'
 import { backupCommand } from './backup.ts'
+import { cellCommands } from './cell.ts'
 import { addGroupOptions } from './command.ts'
 import { completionCommand } from './completion.ts'
 import { configCommands } from './config.ts'
@@ -65,6 +66,7 @@ export function createProgram(): Command {
     usageCommands(),
     journalCommands(),
     keyRingCommands(),
+    cellCommands(),
     backupCommand(),
     restoreCommand(),
     exportCommand(),

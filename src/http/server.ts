@@ -10,6 +10,7 @@ import { NO_SNIFFING } from '../base/runtime/header-list.ts'
 import type { SignedIn } from '../identity/people/sessions.ts'
 import { type AgentServer, isAgentTarget } from './agents/agent-server.ts'
 import type { AllowedHosts } from './allowed-hosts.ts'
+import type { CellRelay } from './cells/cell-relay.ts'
 import { noteRequests } from './connection-bound.ts'
 import { ConnectionWatch } from './connection-watch.ts'
 import { allowFiles, sendConsole, wantsPage } from './console/console-pages.ts'
@@ -64,6 +65,8 @@ export interface ServerOptions {
   readonly agentServer?: Pick<AgentServer, 'accept' | 'close'>
   /** Accepts the WebSockets of `/v1/responses`. Without it, requests for one are served as requests without. */
   readonly responseSockets?: Pick<ResponseSocketServer, 'accept' | 'close'>
+  /** Passes requests with keys of other cells on. Without it, there are none. */
+  readonly cellRelay?: CellRelay | undefined
 }
 
 /**
@@ -71,16 +74,24 @@ export interface ServerOptions {
  * renderer of errors.
  */
 export function createServer(options: ServerOptions): FastifyInstance {
+  const { cellRelay } = options
   const routes = generationRoutes(options.endpoints, options.onResponse)
   const app = createApp(options, routes)
   const connections = new ConnectionWatch(app.server, {
     slowReaderMs: options.slowReaderMs,
     connectionsMax: options.connectionsMax,
     // To serve everything through node:http, delete this element, its import and src/http/plain/.
-    servers: [new PlainServer(app.server, { routes, keepAliveMs: KEEP_ALIVE_MS })],
+    servers: [
+      new PlainServer(app.server, {
+        routes,
+        keepAliveMs: KEEP_ALIVE_MS,
+        isHere: cellRelay && (rawHeaders => cellRelay.isHere(rawHeaders)),
+      }),
+    ],
   })
-  app.server.on('upgrade', (request, socket, head) => {
-    void webSocketServerOf(request, options)?.accept(request, socket as Socket, head)
+  app.server.on('upgrade', async (request, socket: Socket, head) => {
+    if (isResponsesTarget(request) && (await cellRelay?.upgrade(request, socket, head))) return
+    await webSocketServerOf(request, options)?.accept(request, socket, head)
   })
   app.addHook('preClose', async () => {
     await stopListening(app.server)
@@ -89,6 +100,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     const endMs = performance.now() + (options.closingGraceMs ?? 0)
     while (connections.openCount > 0 && performance.now() < endMs) await delay(CLOSING_GRACE_CHECK_INTERVAL_MS)
     connections.close()
+    cellRelay?.close()
   })
   return app
 }
@@ -106,11 +118,12 @@ function webSocketServerOf(
 
 function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): FastifyInstance {
   const inputTurns = new InputTurns()
+  const relayed = (listener: RequestListener) => options.cellRelay?.listener(listener) ?? listener
   const app = Fastify({
     serverFactory: listener =>
       inputTurns.attach(
         createNodeServer(
-          inputTurns.noteRequests(noteRequests(closeUnreadChunks(bypassFastify(routes, listener)))),
+          inputTurns.noteRequests(noteRequests(closeUnreadChunks(relayed(bypassFastify(routes, listener))))),
           request => webSocketServerOf(request, options) !== undefined,
         ),
       ),

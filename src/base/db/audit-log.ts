@@ -65,6 +65,7 @@ export type AuditAction =
   | 'voucher.redeemed'
   | 'payout.settled'
   | 'usage.archived'
+  | 'cell.linked'
   | 'credit.requested'
   | 'credit.granted'
   | 'credit.rejected'

@@ -146,7 +146,7 @@ const AFTER_FUNCTIONS = /^-- -+ with the functions of this version$/m
  * Grows with each landed change below `sql/functions`, so that an older version does not put its functions in the place
  * of newer ones: see test/upgrade/landed-sql.test.ts.
  */
-export const FUNCTIONS_VERSION = 6
+export const FUNCTIONS_VERSION = 7
 
 const CREATE_TABLES = `
 CREATE TABLE IF NOT EXISTS migration (

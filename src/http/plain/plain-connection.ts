@@ -10,6 +10,8 @@ import { PlainResponse, type ResponseOwner } from './plain-response.ts'
 export interface ConnectionContext {
   readonly lines: RequestLines
   readonly keepAliveMs: number
+  /** See `PlainServerOptions`. */
+  readonly isHere: ((rawHeaders: readonly string[]) => boolean) | undefined
   /** Hands the socket to node:http. */
   handOver(socket: Socket): void
   /** Answers a truncated request as node:http would. */
@@ -152,6 +154,7 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
     if (typeof request === 'number' && this.#pieces <= PIECES_MAX) this.#partBytesMin = request
     // Backpressure is left to node:http: it reads no further request until the client has read its answers.
     else if (typeof request !== 'object' || this.socket.writableNeedDrain) this.handOver()
+    else if (this.#context.isHere?.(request.rawHeaders) === false) this.handOver()
     else {
       this.#part = null
       this.#response = new PlainResponse(this)

@@ -11,6 +11,8 @@ export interface PlainServerOptions {
   readonly routes: readonly GenerationRoute[]
   /** How long a connection may be idle between two requests. */
   readonly keepAliveMs: number
+  /** Whether a request with these headers may be served here. The others are handed to node:http. Default: all may. */
+  readonly isHere?: ((rawHeaders: readonly string[]) => boolean) | undefined
 }
 
 /**
@@ -26,11 +28,12 @@ export class PlainServer implements WatchedServer {
   #isClosed = false
 
   /** Takes over the 'connection' listeners that the server already has. */
-  constructor(server: Server, { routes, keepAliveMs }: PlainServerOptions) {
+  constructor(server: Server, { routes, keepAliveMs, isHere }: PlainServerOptions) {
     const listeners = server.listeners('connection') as ((socket: Socket) => void)[]
     const context: ConnectionContext = {
       lines: new RequestLines(routes),
       keepAliveMs,
+      isHere,
       handOver(socket) {
         for (const listener of listeners) listener.call(server, socket)
       },

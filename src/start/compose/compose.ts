@@ -11,6 +11,7 @@ import { createAlertParts } from './alerts.ts'
 import { createAudits } from './audits.ts'
 import { startBackgroundWork } from './background-work.ts'
 import { startCallers } from './callers.ts'
+import { createCells } from './cells.ts'
 import { clientTrace } from './client-trace.ts'
 import { type ComposeContext, type ComposeInput, createComposeContext } from './compose-context.ts'
 import { createConsole } from './console.ts'
@@ -133,6 +134,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     features,
     agentServer,
     responseSockets: generation.responseSockets,
+    cellRelay: createCells(context, database, callers, service),
   })
 
   const { inFlight, metrics } = service

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { AgentServer } from '../../http/agents/agent-server.ts'
+import type { CellRelay } from '../../http/cells/cell-relay.ts'
 import { consolePages } from '../../http/console/console-pages.ts'
 import { forSession } from '../../http/console/for-session.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -34,6 +35,8 @@ interface ServerParts {
   readonly features: readonly { readonly endpoints: readonly Endpoint[] }[]
   readonly agentServer: AgentServer
   readonly responseSockets: ResponseSocketServer
+  /** Undefined: the installation is not one of several cells. */
+  readonly cellRelay: CellRelay | undefined
 }
 
 /**
@@ -52,6 +55,7 @@ export function createHttpServer(
     features,
     agentServer,
     responseSockets,
+    cellRelay,
   }: ServerParts,
 ): FastifyInstance {
   const endpoints: Endpoint[] = [
@@ -87,6 +91,7 @@ export function createHttpServer(
     onError: metrics.refusal,
     agentServer,
     responseSockets,
+    cellRelay,
   })
   started.defer(() => server.close())
   started.defer(() => consoleParts.watch.stop())

@@ -98,6 +98,8 @@ function valuesOf(config: Config) {
     'telemetry.sample_percent': config.telemetry.sampleRatio * 100,
     'postgres.money_connections': config.postgres.moneyConnections,
     'postgres.general_connections': config.postgres.generalConnections,
+    'cells.name': config.cells?.name ?? null,
+    'cells.peers': config.cells?.peers.map(({ name }) => name) ?? [],
     settlement: config.settlement,
     'journal.fsync': config.journal.fsync,
   }
@@ -119,6 +121,7 @@ const hidden = [
   'smtp.password',
   'accounts.oidc',
   'endpoints',
+  'cells.secret',
   'chat.forward_fields.cloud',
   'chat.forward_fields.hoster',
   'chat.forward_fields.local',

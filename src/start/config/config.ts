@@ -16,6 +16,7 @@ import type { JsonObject } from '../../base/runtime/json-object.ts'
 import { keyPath } from '../../base/runtime/key-path.ts'
 import { type ProviderOptions, readProviders } from '../../money/payments/payment-providers.ts'
 import { type PayoutOptions, payoutOptions } from '../../money/payouts/create-payout-drivers.ts'
+import { type CellSettings, cellSettings } from './cell-settings.ts'
 import { readAutoTable } from './read-auto-table.ts'
 import { backupPlan, backupProblems } from './read-backup.ts'
 import { readCanaries } from './read-canaries.ts'
@@ -242,6 +243,8 @@ export interface Config {
    */
   readonly settlement: 'journal' | 'commit'
   readonly journal: { readonly fsync: boolean; readonly maxBytes: number }
+  /** Null: the installation is not one of several cells. */
+  readonly cells: CellSettings | null
   /** Failpoints for crash tests; empty in production. */
   readonly failpoints: readonly ArmedFailpoint[]
   /** Null unless systemd started this process as a unit of `Type=notify`. `watchdogMs`: how often it expects a message. */
@@ -431,6 +434,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     },
     settlement: settings.settlement,
     journal: { fsync: settings.journal.fsync, maxBytes: settings.journal.max_bytes },
+    cells: cellSettings(settings.cells),
     failpoints: environment.SWITCHYARD_FAILPOINTS ?? [],
     systemd:
       environment.NOTIFY_SOCKET === undefined

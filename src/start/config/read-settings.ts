@@ -104,6 +104,18 @@ function contradictions(written: unknown): PlacedProblem[] {
     if (!repeats(written, providers, index, 'id')) return
     problems.push({ path, message: `repeats "${valueAt(written, path)}"; each service needs a different id` })
   })
+  const peers = itemsAt(written, ['cells', 'peers'])
+  peers.forEach((peer, index) => {
+    const path = [...peer, 'name']
+    if (!repeats(written, peers, index, 'name')) return
+    problems.push({ path, message: `repeats "${valueAt(written, path)}"; each cell needs a different name` })
+  })
+  const isCell = valueAt(written, ['cells', 'name']) !== undefined
+  if (isCell && valueAt(written, ['cells', 'secret']) === undefined)
+    problems.push({
+      path: ['cells', 'secret'],
+      message: 'is missing: gateways of other cells prove themselves with it',
+    })
   const endpoints = itemsAt(written, ['endpoints'])
   endpoints.forEach((endpoint, index) => {
     const name = valueAt(written, [...endpoint, 'name'])

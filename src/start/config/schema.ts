@@ -464,6 +464,15 @@ export const fileSchema = z.strictObject({
       general_connections: wholeNumber(2, 1_000).prefault('8'),
     })
     .prefault({}),
+  cells: z
+    .strictObject({
+      name: cellName().optional(),
+      secret: secret('text of at least 32 characters without blanks', /^\S{32,}$/).optional(),
+      peers: z
+        .array(z.strictObject({ name: cellName(), url: httpUrl(), database_url: postgresUrl().optional() }))
+        .prefault([]),
+    })
+    .prefault({}),
   settlement: oneOf(['journal', 'commit']).prefault('journal'),
   journal: z
     .strictObject({
@@ -498,6 +507,10 @@ function tier(perMinute: string, perDay: string, capUsd: string) {
       daily_spend_cap_usd: usdAmount().prefault(capUsd),
     })
     .prefault({})
+}
+
+function cellName() {
+  return text('lower-case letters, digits and hyphens', /^[a-z0-9][a-z0-9-]{0,19}$/)
 }
 
 function postgresUrl() {
