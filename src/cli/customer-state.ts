@@ -1,15 +1,11 @@
 import type { Command } from 'commander'
-import { noteAction } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
 import { commandLine } from '../base/domain/acting.ts'
 import { usdText } from '../base/domain/money.ts'
-import { revokeAllKeys } from '../identity/auth/keys.ts'
-import { deleteCustomer, setDisabled } from '../money/accounts/customers.ts'
+import { setDisabled } from '../money/accounts/customers.ts'
 import { noteCustomerChange, readCustomerState } from '../money/accounts/note-customer.ts'
-import { eraseRulesOf } from '../money/alerts/alert-store.ts'
-import { readBalance } from '../money/ledger/accounts/read-balance.ts'
-import { deleteContents } from '../money/usage/content/delete-contents.ts'
-import { placesOfCustomer } from '../operator/personal-data.ts'
+import { eraseCustomer } from '../operator/erase.ts'
+import { exportCustomer } from '../operator/export-personal-data.ts'
 import { createCommand, createSession } from './command.ts'
 import { confirm } from './confirm.ts'
 import { counted } from './counted.ts'
@@ -63,12 +59,8 @@ export function exportCustomerCommand(): Command {
       const session = createSession(options)
       const { customerId, email, path } = await withDatabase(session, async pool => {
         const { customerId, email } = await resolveCustomer(pool, emailOrId)
-        const path = await writePersonalData(pool, file, {
-          about: { customer_id: customerId, email, made_at: new Date().toISOString() },
-          places: placesOfCustomer,
-          id: customerId,
-          entry: { action: 'customer.exported', subject: customerId, customerId },
-        })
+        const customer = { customerId, email }
+        const path = await writePersonalData(file, () => exportCustomer(pool, commandLine, customer))
         return { customerId, email, path }
       })
       session.output.result({ customer_id: customerId, email, file: path }, `Wrote ${path}.`)
@@ -92,27 +84,18 @@ export function deleteCustomerCommand(): Command {
       const done = await withDatabase(session, pool =>
         transaction(pool, async sql => {
           const { customerId, email } = await resolveCustomer(sql, emailOrId)
-          if (!(await deleteCustomer(sql, customerId)))
+          const erased = await eraseCustomer(sql, commandLine, customerId)
+          if (erased === undefined)
             throw new Failure(
               `An operator is a member of ${email}. End that membership, or disable the customer instead. Nothing was changed.`,
             )
-          const keys = await revokeAllKeys(sql, customerId)
-          await eraseRulesOf(sql, customerId)
-          await deleteContents(sql, customerId)
-          const balance = await readBalance(sql, customerId)
-          await noteAction(sql, {
-            ...{ ...commandLine, action: 'customer.deleted', customerId },
-            // Its address is erased, here too.
-            subject: customerId,
-            detail: { revoked_keys: keys, balance_usd: usdText(balance?.postedNanos ?? 0n) },
-          })
-          return { customerId, email, keys, balanceNanos: balance?.postedNanos ?? 0n }
+          return { customerId, email, ...erased }
         }),
       )
       const balance = usdText(done.balanceNanos)
       session.output.result(
-        { customer_id: done.customerId, deleted: true, revoked_keys: done.keys, balance_usd: balance },
-        `Deleted ${done.email}: revoked ${counted(done.keys, 'key')}. Its balance of ${balance} USD and its ledger stay under the id ${done.customerId}.`,
+        { customer_id: done.customerId, deleted: true, revoked_keys: done.revokedKeys, balance_usd: balance },
+        `Deleted ${done.email}: revoked ${counted(done.revokedKeys, 'key')}. Its balance of ${balance} USD and its ledger stay under the id ${done.customerId}.`,
       )
     })
 }

@@ -1,14 +1,12 @@
 import type { Command } from 'commander'
-import { noteAction } from '../base/db/audit-log.ts'
 import { transaction } from '../base/db/pool.ts'
+import { commandLine } from '../base/domain/acting.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
-import { revokeKeysOfPerson } from '../identity/auth/keys.ts'
 import { blockPerson, unblockPerson } from '../identity/people/blocks.ts'
-import { erasePeople, ownedAlone } from '../identity/people/erase-people.ts'
 import { findPerson } from '../identity/people/persons.ts'
 import { setRole } from '../identity/people/roles.ts'
-import { revokeHosterKeysOfPerson } from '../market/marketplace/hoster-keys.ts'
-import { placesOfPerson } from '../operator/personal-data.ts'
+import { erasePerson } from '../operator/erase.ts'
+import { exportPerson } from '../operator/export-personal-data.ts'
 import { emailArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { confirm } from './confirm.ts'
@@ -18,13 +16,11 @@ import { lastOperator } from './operator.ts'
 import { withDatabase } from './with-database.ts'
 import { writePersonalData } from './write-personal-data.ts'
 
-const commandLine = { personId: null, address: null }
-
 export function personCommands(): Command {
   return createCommandGroup('person', 'Keep people out, export what is kept of them, or erase it', [
     block(),
     unblock(),
-    exportPerson(),
+    exportCommand(),
     deletePerson(),
   ])
 }
@@ -77,7 +73,7 @@ function unblock(): Command {
     })
 }
 
-function exportPerson(): Command {
+function exportCommand(): Command {
   return createCommand('export', 'Write all that is kept of a person to a file, as JSON', [
     'person export ada@example.com ada.json',
   ])
@@ -87,13 +83,7 @@ function exportPerson(): Command {
       const session = createSession(options)
       const { person, path } = await withDatabase(session, async pool => {
         const person = await requirePerson(pool, email)
-        const { personId: id, email: stored } = person
-        const path = await writePersonalData(pool, file, {
-          about: { person_id: id, email: stored, made_at: new Date().toISOString() },
-          places: placesOfPerson,
-          id,
-          entry: { action: 'person.exported', subject: stored },
-        })
+        const path = await writePersonalData(file, () => exportPerson(pool, commandLine, person))
         return { person, path }
       })
       const { personId, email: stored } = person
@@ -116,20 +106,13 @@ function deletePerson(): Command {
       const person = await withDatabase(session, pool =>
         transaction(pool, async sql => {
           const person = await requirePerson(sql, email)
-          const { personId, installationRole } = person
-          if (installationRole !== null)
-            throw new Failure(`${email} is an ${installationRole}: ${ownCommand(`operator remove ${email}`)}`)
-          const alone = await ownedAlone(sql, personId)
-          if (alone.length > 0)
-            throw new Failure(
-              `${email} is the only owner of ${alone.join(', ')}. Delete that customer, or make somebody else an owner first.`,
-            )
-          const keys = (await revokeKeysOfPerson(sql, personId)) + (await revokeHosterKeysOfPerson(sql, personId))
-          await erasePeople(sql, [personId])
-          // The address is erased, here too.
-          const detail = { revoked_keys: keys }
-          await noteAction(sql, { ...commandLine, action: 'person.deleted', subject: personId, detail })
-          return { ...person, keys }
+          const erased = await erasePerson(sql, commandLine, person)
+          if ('revokedKeys' in erased) return { ...person, keys: erased.revokedKeys }
+          if (erased.role !== undefined)
+            throw new Failure(`${email} is an ${erased.role}: ${ownCommand(`operator remove ${email}`)}`)
+          throw new Failure(
+            `${email} is the only owner of ${erased.ownedAlone.join(', ')}. Delete that customer, or make somebody else an owner first.`,
+          )
         }),
       )
       const { personId, email: stored, keys } = person

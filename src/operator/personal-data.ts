@@ -1,4 +1,5 @@
 import type { Sql } from '../base/db/pool.ts'
+import { queryRow } from '../base/db/query-row.ts'
 
 /** A table with what is kept of a person or of a customer. */
 export interface PersonalPlace {
@@ -11,6 +12,8 @@ export interface PersonalPlace {
   readonly where?: string
   /** Columns that are no data about anybody, but secrets: hashes and encrypted keys. */
   readonly secrets?: readonly string[]
+  /** Columns that are not about the subject: operators who decided, what servers cost the operator, and what they answered. */
+  readonly foreign?: readonly string[]
   /** Columns about somebody else in the rows of which this SQL is not true; `$1` is the id. */
   readonly others?: { readonly columns: readonly string[]; readonly unless: string }
 }
@@ -77,24 +80,24 @@ export const placesOfCustomer: readonly PersonalPlace[] = [
   { table: 'payment_account', ids: ['customer_id'] },
   { table: 'payment_method', ids: ['customer_id'] },
   { table: 'auto_top_up', ids: ['customer_id'] },
-  { table: 'payment', ids: ['customer_id'] },
+  { table: 'payment', ids: ['customer_id'], foreign: ['confirmed_by'] },
   { table: 'payment_reversal', ids: ['customer_id'] },
-  { table: 'grant_request', ids: ['customer_id'] },
+  { table: 'grant_request', ids: ['customer_id'], foreign: ['requested_by', 'decided_by'] },
   { table: 'credit_taken', ids: ['customer_id'] },
   { table: 'refund', ids: ['customer_id'] },
   { table: 'hoster_account', ids: ['customer_id'] },
-  { table: 'payout_change', ids: ['customer_id'] },
+  { table: 'payout_change', ids: ['customer_id'], foreign: ['requested_by', 'ended_by', 'mailed_to'] },
   { table: 'promotion_share', ids: ['customer_id'] },
   { table: 'promotion_used_up', ids: ['customer_id'] },
   { table: 'house_customer', ids: ['customer_id'] },
   { table: 'shared_request_spend', ids: ['customer_id'] },
-  { table: 'server_error', ids: ['customer_id'] },
+  { table: 'server_error', ids: ['customer_id'], foreign: ['text'] },
   { table: 'idempotency', ids: ['customer_id'], secrets: ['body_hash', 'answer_sealed'] },
   { table: 'usage_hour', ids: ['customer_id'] },
-  { table: 'usage_day', ids: ['customer_id'] },
+  { table: 'usage_day', ids: ['customer_id'], foreign: ['upstream_cost_nanos', 'costed_nanos'] },
   { table: 'usage_key_day', ids: ['customer_id'] },
   { table: 'usage_label_day', ids: ['customer_id'] },
-  { table: 'usage_closing', ids: ['customer_id'] },
+  { table: 'usage_closing', ids: ['customer_id'], foreign: ['upstream_cost_nanos', 'costed_nanos'] },
   { table: 'platform_customer_day', ids: ['customer_id'] },
   { table: 'ledger_entry', ids: ['account_id'] },
   {
@@ -109,7 +112,7 @@ export const placesOfCustomer: readonly PersonalPlace[] = [
   },
   // Its texts are encrypted; GET /v1/usage/requests/{id}/content shows them.
   { table: 'request_content', ids: ['customer_id'], secrets: ['sealed'] },
-  { table: 'usage_event', ids: ['customer_id'] },
+  { table: 'usage_event', ids: ['customer_id'], foreign: ['upstream_cost_nanos'] },
 ]
 
 /**
@@ -127,8 +130,8 @@ export async function* personalData(
   for (const [at, place] of places.entries()) {
     yield `${at === 0 ? '' : ','}\n"${place.table}":[`
     let isFirst = true
-    for await (const row of rowsOf(sql, place, id)) {
-      yield `${isFirst ? '' : ','}\n${row}`
+    for await (const rows of rowsOf(sql, place, id)) {
+      yield `${isFirst ? '' : ','}\n${rows.join(',\n')}`
       isFirst = false
     }
     yield ']'
@@ -136,20 +139,30 @@ export async function* personalData(
   yield '}}\n'
 }
 
-/** A cursor: a customer may have millions of rows of requests and of the ledger. */
-async function* rowsOf(sql: Sql, { table, ids, where, secrets = [], others }: PersonalPlace, id: string) {
+/** Yields the rows in lists of at most 500, from a cursor: a customer may have millions of requests. */
+async function* rowsOf(sql: Sql, place: PersonalPlace, id: string): AsyncGenerator<string[]> {
+  const { table, ids, where, secrets = [], foreign = [], others } = place
+  // The roles of the gateway may not read secrets, so the statement names the other columns.
+  const { columns } = await queryRow<{ columns: string }>(
+    sql,
+    `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) AS columns FROM pg_attribute
+      WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attname <> ALL ($2)`,
+    [table, [...secrets, ...foreign]],
+  )
   const ofSubject = where ?? ids.map(column => `${column} = $1`).join(' OR ')
-  const left =
-    others === undefined ? '$2::text[]' : `CASE WHEN ${others.unless} THEN $2::text[] ELSE $2::text[] || $3::text[] END`
+  const shown =
+    others === undefined
+      ? 'to_jsonb(t)'
+      : `CASE WHEN ${others.unless} THEN to_jsonb(t) ELSE to_jsonb(t) - $2::text[] END`
   await sql.query(
     `DECLARE personal NO SCROLL CURSOR FOR
-      SELECT (to_jsonb(t) - (${left}))::text AS row FROM ${table} t WHERE ${ofSubject}`,
-    others === undefined ? [id, secrets] : [id, secrets, others.columns],
+      SELECT (${shown})::text AS row FROM (SELECT ${columns} FROM ${table} WHERE ${ofSubject}) AS t`,
+    others === undefined ? [id] : [id, others.columns],
   )
   for (;;) {
-    const { rows } = await sql.query<{ row: string }>('FETCH 1000 FROM personal')
+    const { rows } = await sql.query<{ row: string }>('FETCH 500 FROM personal')
     if (rows.length === 0) break
-    for (const { row } of rows) yield row
+    yield rows.map(({ row }) => row)
   }
   await sql.query('CLOSE personal')
 }

@@ -58,6 +58,12 @@ const elsewhere: Readonly<Record<string, readonly [file: string, action: string]
   'POST reset': ['test/console/sign-up.test.ts', 'person.password_reset'],
   'POST person/email/confirm': ['test/console/profile.test.ts', 'person.email_changed'],
   'POST operator/providers/:name/refresh': ['test/supply/model-rules.test.ts', 'provider.models_proposed'],
+  'POST person/export': ['test/console/data-protection.test.ts', 'person.exported'],
+  'POST customers/:customer_id/export': ['test/console/data-protection.test.ts', 'customer.exported'],
+  'POST operator/people/:person_id/export': ['test/console/data-protection.test.ts', 'person.exported'],
+  'DELETE operator/people/:person_id': ['test/console/data-protection.test.ts', 'person.deleted'],
+  'POST operator/customers/:customer_id/export': ['test/console/data-protection.test.ts', 'customer.exported'],
+  'DELETE operator/customers/:customer_id': ['test/console/data-protection.test.ts', 'customer.deleted'],
   'POST customers/:customer_id/auto-top-up': ['test/payments/auto-top-up.test.ts', 'auto_top_up.on'],
   'DELETE customers/:customer_id/payment-methods/:method_id': [
     'test/payments/auto-top-up.test.ts',

@@ -4,6 +4,7 @@ import { factorEndpoints } from '../../src/http/endpoints/factors.ts'
 import { oidcEndpoints } from '../../src/http/endpoints/oidc.ts'
 import { passkeyEndpoints } from '../../src/http/endpoints/passkeys.ts'
 import { peopleEndpoints } from '../../src/http/endpoints/people.ts'
+import { personalDataEndpoints } from '../../src/http/endpoints/personal-data.ts'
 import { profileEndpoints } from '../../src/http/endpoints/profile.ts'
 import { sessionEndpoints } from '../../src/http/endpoints/session.ts'
 import { signUpEndpoints } from '../../src/http/endpoints/sign-up.ts'
@@ -19,6 +20,7 @@ test('docs/accounts.md lists the addresses with their access', () => {
     ...sessionEndpoints(unused),
     ...factorEndpoints(unused),
     ...profileEndpoints(unused),
+    ...personalDataEndpoints(unused).filter(({ right }) => right === undefined),
     ...passkeyEndpoints(unused),
     ...oidcEndpoints(unused),
     ...signUpEndpoints(unused),

@@ -6,6 +6,7 @@ import { customerData } from '../../src/http/endpoints/customer-data.ts'
 import { live } from '../../src/http/endpoints/live.ts'
 import { operatorEndpoints } from '../../src/http/endpoints/operator/operator-endpoints.ts'
 import { paymentEndpoints } from '../../src/http/endpoints/payments.ts'
+import { personalDataEndpoints } from '../../src/http/endpoints/personal-data.ts'
 import { playgroundKey } from '../../src/http/endpoints/playground-key.ts'
 import { requestSharingEndpoints } from '../../src/http/endpoints/request-sharing.ts'
 import { earningsEndpoints } from '../../src/http/hosters/earnings-endpoints.ts'
@@ -58,6 +59,7 @@ test('docs/console-api.md lists exactly the addresses of a customer that /v1 doe
     ...paymentEndpoints(unused),
     ...autoTopUpEndpoints(unused),
     ...requestSharingEndpoints(unused),
+    ...personalDataEndpoints(unused).filter(({ right }) => right !== undefined),
   ].map(
     ({ method, path }) =>
       `${method} ${path.slice('/console/api/customers/:customer_id/'.length).replace(/:(\w+)/g, '{$1}')}`,

@@ -2,9 +2,13 @@ import { t } from '@lingui/core/macro'
 import { Trans } from '@lingui/react/macro'
 import { Button } from '@mantine/core'
 import { useEffect, useRef, useState } from 'react'
-import { type CsvProgress, readCsv } from '../api/read-csv.ts'
+import { fromGateway } from '../api/gateway-link.ts'
+import type { CsvProgress } from '../api/save-attachment.ts'
 import { bytesText, countText } from '../format/number-text.ts'
 import styles from './parts.module.css'
+
+/** Few people export, so the screens do not wait for it. */
+const loadSaving = fromGateway(() => import('../api/save-attachment.ts'))
 
 type Export =
   | { readonly state: 'idle' }
@@ -29,11 +33,8 @@ export function CsvExport({ path, rows, what }: { path: string; rows?: number | 
     setShown({ state: 'running', rows: 0, bytes: 0 })
     try {
       const onProgress = (progress: CsvProgress) => setShown({ state: 'running', ...progress })
-      const { blob, fileName, ...size } = await readCsv(path, { signal: controller.signal, onProgress })
-      const url = URL.createObjectURL(blob)
-      Object.assign(document.createElement('a'), { href: url, download: fileName }).click()
-      // The browser has taken what it saves.
-      setTimeout(() => URL.revokeObjectURL(url), 60_000)
+      const { saveCsv } = await loadSaving()
+      const size = await saveCsv(path, { signal: controller.signal, onProgress })
       setShown({ state: 'saved', ...size })
     } catch (error) {
       setShown(controller.signal.aborted ? { state: 'idle' } : { state: 'failed', message: (error as Error).message })

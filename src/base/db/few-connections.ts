@@ -3,14 +3,15 @@ import { queryRow } from './query-row.ts'
 
 /**
  * Returns how many connections `nodes` on this machine may open at once. Besides its two pools, each node uses two for
- * heartbeats, three for jobs, two for the audit and four for the desk. Four more are reserved for the primary, CLI
+ * heartbeats, three for jobs, two for the audit, four for the desk and three
+ * to export and erase personal data. Four more are reserved for the primary, CLI
  * commands and an operator's own session.
  */
 export function connectionsNeeded(
   { moneyConnections, generalConnections }: { moneyConnections: number; generalConnections: number },
   nodes: number,
 ): number {
-  return nodes * (moneyConnections + generalConnections + 11) + 4
+  return nodes * (moneyConnections + generalConnections + 14) + 4
 }
 
 /**

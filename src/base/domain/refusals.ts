@@ -5,6 +5,11 @@ export const refusals = {
   'refusal.nothing_changed': 'Nothing was changed.',
   'refusal.no_invitation': 'No invitation of this person is open.',
   'refusal.no_person': 'Nobody here has this id. Reload the page.',
+  'refusal.too_many_exports': 'Other exports are running. Try again when one of them has ended.',
+  'refusal.only_owner':
+    'This person is the only owner of {names}. Delete that customer, or make somebody else an owner first. Nothing was changed.',
+  'refusal.operator_is_member':
+    'An operator is a member of this customer. End that membership first, or pause the customer. Nothing was changed.',
   'refusal.setting_needs_file': '{key} cannot be changed here. It needs switchyard.yaml.',
   'refusal.setting_in_file': '{key} is declared in switchyard.yaml, and that counts. Change it there.',
   'refusal.no_hoster': 'There is no such hoster. Reload the list.',

@@ -12,6 +12,7 @@ import { live } from '../../http/endpoints/live.ts'
 import { oidcEndpoints } from '../../http/endpoints/oidc.ts'
 import { passkeyEndpoints } from '../../http/endpoints/passkeys.ts'
 import { peopleEndpoints } from '../../http/endpoints/people.ts'
+import { personalDataEndpoints } from '../../http/endpoints/personal-data.ts'
 import { profileEndpoints } from '../../http/endpoints/profile.ts'
 import { requestSharingEndpoints } from '../../http/endpoints/request-sharing.ts'
 import { sessionEndpoints } from '../../http/endpoints/session.ts'
@@ -64,7 +65,7 @@ export function createConsole(
   { config, clock, scheduler, log, masterKeys }: ComposeContext,
   { desk, deskLookups, lookups }: Database,
   { findPrices }: Callers,
-  { console: operator }: Operator,
+  { console: operator, dataProtection }: Operator,
   { mail, invitations }: PeopleMailParts,
 ): Console {
   const { publicBaseUrl } = config.server
@@ -186,6 +187,7 @@ export function createConsole(
       }),
       ...factorEndpoints({ factors, passkeys, identities, cookie, ...shared }),
       ...profileEndpoints({ profile: createProfile({ pool: desk, clock, mail, log }), cookie, ...shared }),
+      ...personalDataEndpoints({ dataProtection, ...shared }),
       ...passkeyEndpoints({ people, passkeys, passkeyService, cookie, passkeyCookie, entry, clock, ...shared }),
       ...oidcEndpoints({
         people,

@@ -16,6 +16,8 @@ export interface Database {
   readonly desk: Pool
   /** `desk` with a short timeout, for lookups that a client waits for. */
   readonly deskLookups: Sql
+  /** Exports and erasures of what is kept of a person or customer, which may take minutes, as the desk role. */
+  readonly personalData: Pool
   /** The job queue: one connection listens for jobs, two take jobs and record their end. */
   readonly queue: Pool
   /**
@@ -52,6 +54,7 @@ export function createDatabase({ config, connection, desk, log, started }: Compo
     lookups: withQueryTimeout(general, LOOKUP_TIMEOUT_MS),
     desk: deskPool,
     deskLookups: withQueryTimeout(deskPool, LOOKUP_TIMEOUT_MS),
+    personalData: pool('switchyard personal data', { max: 3, statementTimeoutMs: 300_000 }, desk),
     queue: pool('switchyard jobs', { max: 3, forQueue: true }),
     heartbeat: pool('switchyard heartbeat', { max: 2 }),
     audit: pool('switchyard audit', { max: 2, statementTimeoutMs: 0 }),

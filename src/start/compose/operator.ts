@@ -6,6 +6,7 @@ import type { OperatorEndpointDeps } from '../../http/endpoints/operator/operato
 import { operatorEndpoints } from '../../http/endpoints/operator/operator-endpoints.ts'
 import { reportSql } from '../../money/usage/report-sql.ts'
 import { createAlarmWatch } from '../../operator/alarms/alarm-watch.ts'
+import { createDataProtection, type DataProtection } from '../../operator/data-protection.ts'
 import { createOperatorConfig } from '../../operator/operator-config.ts'
 import { createOperatorConsole, type OperatorConsole } from '../../operator/operator-console.ts'
 import { createOperatorKeys, type OperatorKeys } from '../../operator/operator-keys.ts'
@@ -40,6 +41,7 @@ import { createTryOffer } from './try-offer.ts'
 export interface Operator {
   readonly console: OperatorConsole
   readonly keys: OperatorKeys
+  readonly dataProtection: DataProtection
   readonly endpoints: readonly Endpoint[]
 }
 
@@ -85,7 +87,7 @@ export function createOperator(
   context: ComposeContext,
   {
     settings,
-    database: { general, desk: deskPool, deskLookups },
+    database: { general, desk: deskPool, deskLookups, personalData },
     content,
     supply,
     callers,
@@ -145,9 +147,11 @@ export function createOperator(
     seal: (key, text, ownerId) => sealSecret(fixedKey(key), text, { ownerId, purpose: 'operator_answer' }),
     open: (key, sealed, ownerId) => openSecret(fixedKey(key), sealed, { ownerId, purpose: 'operator_answer' }),
   })
+  const dataProtection = createDataProtection(personalData)
   const deps = {
     operator,
     keys,
+    dataProtection,
     paymentService,
     payoutService,
     trust,
@@ -203,6 +207,7 @@ export function createOperator(
   return {
     console: operator,
     keys,
+    dataProtection,
     endpoints: operatorEndpoints(deps),
   }
 }

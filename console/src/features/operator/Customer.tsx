@@ -26,7 +26,6 @@ import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
 import { codeText } from '../../texts/code-text.ts'
 import { CustomerPrices } from './CustomerPrices.tsx'
-import { GrantDialog } from './GrantDialog.tsx'
 import { LimitsDialog } from './LimitsDialog.tsx'
 import styles from './operator.module.css'
 import { readCustomerSearch } from './operator-search.ts'
@@ -35,6 +34,9 @@ import { useMayOperate } from './use-may-operate.ts'
 const CustomerKeyDialog = lazy(
   fromGateway(async () => ({ default: (await import('./CustomerKeyDialog.tsx')).CustomerKeyDialog })),
 )
+
+const GrantDialog = lazy(fromGateway(async () => ({ default: (await import('./GrantDialog.tsx')).GrantDialog })))
+const CustomerData = lazy(fromGateway(async () => ({ default: (await import('./PersonalData.tsx')).CustomerData })))
 
 const texts = {
   makeKey: t`Make a key`,
@@ -265,7 +267,16 @@ function Body({ customer }: { customer: CustomerDetail }) {
           />
         )}
       </Panel>
-      {dialog === 'grant' && <GrantDialog customer={customer} onClose={close} />}
+      {mayOperate && customer.state !== 'deleted' && (
+        <Suspense>
+          <CustomerData customer={customer} />
+        </Suspense>
+      )}
+      {dialog === 'grant' && (
+        <Suspense>
+          <GrantDialog customer={customer} onClose={close} />
+        </Suspense>
+      )}
       {dialog === 'limits' && <LimitsDialog customer={customer} onClose={close} />}
       {dialog === 'key' && (
         <Suspense>

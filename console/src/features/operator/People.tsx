@@ -25,6 +25,10 @@ import { useMayOperate } from './use-may-operate.ts'
 
 const OperatorKeys = lazy(fromGateway(async () => ({ default: (await import('./OperatorKeys.tsx')).OperatorKeys })))
 
+const PersonDataDialog = lazy(
+  fromGateway(async () => ({ default: (await import('./PersonalData.tsx')).PersonDataDialog })),
+)
+
 const roles = [
   { value: '', label: t`No role` },
   { value: 'auditor', label: t`Auditor: reads` },
@@ -39,6 +43,7 @@ export function People() {
   const { text, setText, search } = useSearchText()
   const [show, setShow] = useState('all')
   const [blocked, setBlocked] = useState<PersonShown | null>(null)
+  const [shown, setShown] = useState<PersonShown | null>(null)
   const people = useInfiniteQuery(operatorPeopleQuery({ ...(search !== '' && { search }), show }))
   const unblock = useWrite<PersonShown>(
     ({ id }) => ({ method: 'POST', path: `operator/people/${id}/unblock`, body: {} }),
@@ -148,16 +153,25 @@ export function People() {
                     {
                       title: '',
                       align: 'right',
+                      place: 'actions',
                       cell: person =>
-                        mayOperate &&
-                        person.role === null && (
-                          <Button
-                            variant="default"
-                            size="compact-sm"
-                            onClick={() => (person.is_blocked ? unblock.mutate(person) : setBlocked(person))}
-                          >
-                            {person.is_blocked ? t`Unblock` : t`Block`}
-                          </Button>
+                        mayOperate && (
+                          <div className={styles.buttons}>
+                            <Button variant="default" size="compact-sm" onClick={() => setShown(person)}>
+                              <Trans>
+                                Data<span className="visually-hidden"> of {person.email}</span>
+                              </Trans>
+                            </Button>
+                            {person.role === null && (
+                              <Button
+                                variant="default"
+                                size="compact-sm"
+                                onClick={() => (person.is_blocked ? unblock.mutate(person) : setBlocked(person))}
+                              >
+                                {person.is_blocked ? t`Unblock` : t`Block`}
+                              </Button>
+                            )}
+                          </div>
                         ),
                     },
                   ]}
@@ -179,6 +193,11 @@ export function People() {
       <Suspense>
         <OperatorKeys />
       </Suspense>
+      {shown !== null && (
+        <Suspense>
+          <PersonDataDialog person={shown} onClose={() => setShown(null)} />
+        </Suspense>
+      )}
       {blocked !== null && (
         <ReasonDialog
           title={t`Block ${blocked.email}?`}

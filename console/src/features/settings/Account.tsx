@@ -5,6 +5,7 @@ import { Panel } from '../../parts/Panel.tsx'
 import { useCustomerId, useSession } from '../../shell/use-session.ts'
 import { codeText } from '../../texts/code-text.ts'
 import { Sharing } from './Sharing.tsx'
+import { StoredData } from './StoredData.tsx'
 import { You } from './You.tsx'
 
 /** The person that is signed in, and the customer of the address. */
@@ -29,6 +30,7 @@ export function Account() {
         />
       </Panel>
       <Sharing />
+      <StoredData customerId={membership?.role === 'owner' ? customerId : null} />
     </>
   )
 }

@@ -2,6 +2,7 @@ import { t } from '@lingui/core/macro'
 import { Page } from '../../parts/Page.tsx'
 import { useSession } from '../../shell/use-session.ts'
 import { Security } from './Security.tsx'
+import { StoredData } from './StoredData.tsx'
 import styles from './settings.module.css'
 import { You } from './You.tsx'
 
@@ -18,6 +19,7 @@ export function YourAccount() {
       )}
       <You />
       <Security />
+      <StoredData />
     </Page>
   )
 }

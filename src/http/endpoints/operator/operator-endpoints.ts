@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { HosterInvites } from '../../../market/marketplace/hoster-invites.ts'
 import type { TrustService } from '../../../market/trust/trust-service.ts'
+import type { DataProtection } from '../../../operator/data-protection.ts'
 import type { OperatorConfigService } from '../../../operator/operator-config.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import type { OperatorKeys } from '../../../operator/operator-keys.ts'
@@ -16,6 +17,7 @@ import type { OperatorSetup } from '../../../operator/setup.ts'
 import type { Endpoint } from '../../endpoint.ts'
 import { operatorConfigEndpoints } from './config.ts'
 import { operatorCustomerEndpoints } from './customers.ts'
+import { operatorDataProtectionEndpoints } from './data-protection.ts'
 import { operatorGrantEndpoints } from './grants.ts'
 import { operatorHosterInviteEndpoints } from './hoster-invites.ts'
 import { operatorInstallationEndpoints } from './installation.ts'
@@ -42,6 +44,7 @@ export function operatorEndpoints(
     readonly payoutService: PayoutService
     readonly trust: TrustService
     readonly people: OperatorPeople
+    readonly dataProtection: DataProtection
     readonly keys: OperatorKeys
     readonly providers: OperatorProviderService
     readonly prices: OperatorPriceGroups
@@ -58,6 +61,7 @@ export function operatorEndpoints(
     operatorLive(deps),
     ...operatorCustomerEndpoints(deps),
     ...operatorPeopleEndpoints(deps),
+    ...operatorDataProtectionEndpoints(deps),
     ...operatorKeyEndpoints(deps),
     ...operatorGrantEndpoints(deps),
     ...operatorPaymentEndpoints(deps),
