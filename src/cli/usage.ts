@@ -15,10 +15,11 @@ import { createCommand, createCommandGroup, createSession, type Session } from '
 import { confirm } from './confirm.ts'
 import { Failure } from './failure.ts'
 import { table } from './table.ts'
+import { exportUsageCommand } from './usage-export.ts'
 import { withDatabase } from './with-database.ts'
 
 export function usageCommands(): Command {
-  return createCommandGroup('usage', 'Archive usage rows', [archiveCommand()])
+  return createCommandGroup('usage', 'Archive and export usage rows', [archiveCommand(), exportUsageCommand()])
 }
 
 function archiveCommand(): Command {

@@ -79,6 +79,7 @@ const allowed: Readonly<Record<string, string>> = {
   'src/operator/usage-statements.ts: sums': 'constant sums',
   'src/money/payouts/payout-batches.ts: callOf()': 'one of two names of a function',
   'src/money/payments/provider-sync.ts: name': 'payment or payout',
+  'src/money/usage/events/read-usage-events.ts: table': 'one of two tables',
   'src/money/usage/latency-report.ts: newest': 'one of two constant subqueries',
   'src/money/usage/list-requests.ts: BinaryExpression': 'a constant number',
   'src/money/usage/list-requests.ts: limit': 'a parameter or a constant number',

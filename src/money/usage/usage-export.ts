@@ -81,7 +81,7 @@ function csvRow(row: EventRow): string {
  * The id and the start of a request may come from two clocks: when a node died, the start is the time when
  * PostgreSQL granted the lease.
  */
-const ID_SLACK_MS = DAY_MS
+export const ID_SLACK_MS = DAY_MS
 
 /**
  * Reads the next page after a request id along the primary key. UUIDv7 ids are ordered by time, like the
