@@ -8,6 +8,7 @@ export type ReportKind =
   | 'soak'
   | 'storage'
   | 'workers'
+  | 'telemetry'
   | 'hostile'
   | 'burst'
   | 'answers'

@@ -18,6 +18,8 @@ export type SubjectOptions = {
   profile: boolean
   /** Number of worker processes (switchyard only). Default 1. */
   workers?: number
+  /** The `telemetry` of the configuration (switchyard only). Absent: off. */
+  telemetry?: object
   /** The dialects of the upstream, with a model for each (switchyard only): see `modelOf`. Default: chat. */
   dialects?: readonly Dialect[]
 }

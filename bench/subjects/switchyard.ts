@@ -14,8 +14,8 @@ import type { Subject, SubjectOptions } from './subject.ts'
  * the customer are far above the load. Authentication, limits, holds, settlement and usage are all enabled.
  */
 export async function startSwitchyard(options: SubjectOptions): Promise<Subject> {
-  const { cores, dir, profile, workers = 1, dialects } = options
-  const config = { ...benchConfig(options.upstreamOrigin, dialects), server: { workers } }
+  const { cores, dir, profile, workers = 1, dialects, telemetry } = options
+  const config = { ...benchConfig(options.upstreamOrigin, dialects), server: { workers }, telemetry }
   const gateway = await startGateway({ dir, cores, profile, config })
   try {
     await gateway.command('customer', 'add', customer)

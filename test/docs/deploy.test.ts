@@ -11,8 +11,8 @@ import { readPage } from './page.ts'
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const samples = globSync('deploy/**/*.*', { cwd: root }).concat('deploy/Dockerfile', 'deploy/Caddyfile').sort()
 const settings = [...readPage('docs/config.md').matchAll(/^\| `([a-z_]+[.[][^`]+)` +\|/gm)].map(([, name]) => name!)
-/** The variables that the gateway reads, and one that Node reads. */
-const variables = [...Object.keys(environmentSchema.shape), 'NODE_COMPILE_CACHE']
+/** The variables that the gateway reads, and those of Node and the shell. */
+const variables = [...Object.keys(environmentSchema.shape), 'NODE_COMPILE_CACHE', 'PATH']
 const defaults = loadConfig({ env: {}, cwd: '/' })
 const drainAndMoreS = defaults.server.drainDelaySeconds + defaults.server.drainSeconds + 30
 const totalS =
@@ -30,6 +30,7 @@ const totalS =
 interface Compose {
   services: Record<string, Service>
   volumes: Record<string, null>
+  secrets: Record<string, { file: string }>
 }
 interface Service {
   environment?: Record<string, string>
@@ -38,6 +39,8 @@ interface Service {
   depends_on?: string[] | Record<string, { condition: string }>
   stop_grace_period?: string
   healthcheck?: { test: string[] }
+  secrets?: string[]
+  mem_limit?: string
   networks?: Record<string, { ipv4_address: string }>
 }
 
@@ -79,11 +82,24 @@ describe('compose.yaml', () => {
     expect(gateways.length).toBeGreaterThan(1)
     for (const [, { environment }] of gateways) {
       expect(environment).toEqual(gateways[0]![1].environment)
-      expect(Object.keys(environment!).filter(name => !variables.includes(name))).toEqual([])
-      expect(environment!.DATABASE_URL!.replace(/\$\{[^}]*\}/, 'secret')).toMatch(
-        /^postgres:\/\/switchyard:secret@postgres:/,
-      )
+      expect(Object.keys(environment!).filter(name => !variables.includes(name.replace(/_FILE$/, '')))).toEqual([])
     }
+  })
+
+  test('keeps secrets in files, and names no file that it does not mount', () => {
+    const declared = Object.entries(compose.secrets).map(([name, { file }]) => [name, file])
+    expect(declared).toEqual(Object.keys(compose.secrets).map(name => [name, `./secrets/${name}`]))
+    for (const [name, { environment, secrets }] of Object.entries(compose.services)) {
+      const named = Object.entries(environment ?? {}).filter(([variable]) => variable.endsWith('_FILE'))
+      expect(named.map(([, path]) => path).sort(), name).toEqual((secrets ?? []).map(s => `/run/secrets/${s}`).sort())
+    }
+    expect(JSON.stringify(compose)).not.toContain('${')
+  })
+
+  test('limits the memory of each service, and lets a gateway write only to its volume and /tmp', () => {
+    for (const [name, { mem_limit }] of Object.entries(compose.services)) expect(mem_limit, name).toMatch(/^\d+[mg]$/)
+    for (const [name, gateway] of gateways)
+      expect(gateway, name).toMatchObject({ read_only: true, tmpfs: '/tmp', cap_drop: ['ALL'] })
   })
 
   test('gives each gateway its own data volume and time to drain', () => {

@@ -1,0 +1,205 @@
+#!/bin/bash
+# Follows docs/production.md: runs its blocks, in their order, on three machines that this one pretends to be, and then does what the page
+# says under "See it fail" while requests are sent. Needs root and the packages of the page (with prometheus), and takes some ten minutes.
+#
+# A machine is a network namespace with a bridge between them, a pid namespace, which dies as a machine that is switched off, and an overlay
+# over the files of this one, so that nothing here changes. `systemctl` is a script that starts what the units name. There is no bucket:
+# pgBackRest writes to a folder that all three mount.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+repository=$PWD
+[ "$(id -u)" -eq 0 ] || { echo 'Run this as root.' >&2; exit 2; }
+work=$(mktemp -d)
+bridge=swy-prod
+machines='1 2 3'
+load=
+
+fail() {
+  echo "FAILED: $1" >&2
+  for log in "$work"/files/*/upper/var/log/*.shim.log; do echo "-- $log" >&2; tail -n 15 "$log" >&2; done
+  exit 1
+}
+
+finish() {
+  [ -z "$load" ] || kill "$load" 2>/dev/null || true
+  for n in $machines; do switch_off "$n"; ip link delete "$bridge-$n" 2>/dev/null || true; ip netns delete "$bridge-$n" 2>/dev/null || true; done
+  ip link delete "$bridge" 2>/dev/null || true
+  umount "$work/files" 2>/dev/null || true
+  rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+
+# ---- machines
+
+switch_off() { [ ! -e "$work/$1.pid" ] || { kill -KILL "$(cat "$work/$1.pid")" 2>/dev/null || true; rm "$work/$1.pid"; }; }
+
+switch_on() {
+  # --kill-child: the shell below is process 1 of the machine.
+  ip netns exec "$bridge-$1" unshare --mount --pid --fork --kill-child bash -euc '
+    n=$1 files=$2 repository=$3 work=$4
+    mkdir -p "$files/$n/upper" "$files/$n/work" "$files/$n/root"
+    mount -t overlay overlay -o "lowerdir=/,upperdir=$files/$n/upper,workdir=$files/$n/work" "$files/$n/root"
+    root=$files/$n/root
+    mount -t proc proc "$root/proc"
+    mount --rbind /dev "$root/dev"
+    mount -t tmpfs tmpfs "$root/run"
+    mount -t tmpfs tmpfs "$root/tmp"
+    mkdir -p "$root/opt/switchyard" "$root/srv/repository"
+    mount --bind "$repository" "$root/opt/switchyard"
+    mount --bind "$files/repository" "$root/srv/repository"
+    cp "$work/systemctl" "$root/usr/local/bin/systemctl"
+    printf "#!/bin/sh\n" >"$root/usr/local/bin/apt-get"
+    chmod 755 "$root/usr/local/bin/systemctl" "$root/usr/local/bin/apt-get"
+    hostname "node-$n" 2>/dev/null || true
+    exec chroot "$root" sleep infinity
+  ' bash "$1" "$work/files" "$repository" "$work" &
+  local parent=$!
+  until pid=$(pgrep --parent "$parent" --exact sleep); do kill -0 "$parent" || fail "machine $1 does not start"; sleep 0.1; done
+  echo "$pid" >"$work/$1.pid"
+}
+
+# Runs a file on a machine. Arguments: the machine, the file.
+on() {
+  nsenter --target "$(cat "$work/$1.pid")" --mount --net --pid chroot "$work/files/$1/root" env -i HOME=/root LANG=C.UTF-8 \
+    PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin EDITOR=/srv/repository/editor number="$1" name=gateway.example.com \
+    address="10.0.0.1$1" bash -euo pipefail -s < <(echo 'cd /root'; cat "$2")
+}
+# The same for a command.
+say_on() { on "$1" <(echo "$2"); }
+
+copy_from_first() {
+  for n in 2 3; do
+    say_on 1 "cat $1" >"$work/copied"
+    on "$n" <(echo "install -d -m 700 /etc/switchyard; base64 -d >$1 <<'FILE'"; base64 "$work/copied"; echo FILE; echo "chmod 600 $1")
+  done
+}
+
+leader() {
+  for n in $machines; do
+    [ -e "$work/$n.pid" ] || continue
+    [ "$(say_on "$n" 'curl --silent --output /dev/null --max-time 2 --write-out "%{http_code}" localhost:8008/primary || true')" != 200 ] || { echo "$n"; return; }
+  done
+  return 1
+}
+
+# Arguments: seconds, what is waited for, the command.
+wait_for() {
+  local until=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@" >/dev/null 2>&1; do [ $SECONDS -lt "$until" ] || fail "$what"; sleep 0.5; done
+}
+
+is_ready() { [ "$(say_on "$1" 'curl --silent --output /dev/null --max-time 2 --write-out "%{http_code}" "http://$address:8080/readyz" || true')" = 200 ]; }
+has_standbys() { [ "$(say_on "$1" '/opt/patroni/bin/patronictl -c /etc/patroni/config.yml list' | grep -c -E 'streaming')" -eq "$2" ]; }
+
+cat >"$work/systemctl" <<'SYSTEMCTL'
+#!/bin/bash
+# Starts and stops what a unit names, in place of systemd. Knows `Type=notify` of the gateway only by its /readyz.
+set -euo pipefail
+verb=$1; shift
+[ "$verb" != daemon-reload ] || exit 0
+unit=${!#}
+file=/etc/systemd/system/$unit.service
+[ -e "$file" ] || file=/lib/systemd/system/$unit.service
+setting() { sed -n "s/^$1=-\{0,1\}//p" "$file" | tail -n 1; }
+pid_file=/run/$unit.pid.shim
+user=$(setting User)
+stop() {
+  [ -e "$pid_file" ] || return 0
+  pid=$(cat "$pid_file"); rm "$pid_file"
+  kill -TERM "$pid" 2>/dev/null || return 0
+  while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+}
+start() {
+  set -a
+  while read -r line; do eval "export ${line#Environment=}"; done < <(grep '^Environment=' "$file" | sed 's/%H/localhost/')
+  while read -r line; do line=${line#EnvironmentFile=}; line=${line#-}; line=${line//%p/$unit}; [ ! -e "$line" ] || . "$line"; done < <(grep '^EnvironmentFile=' "$file")
+  set +a
+  for kind in Runtime:/run State:/var/lib Cache:/var/cache; do
+    directory=$(setting "${kind%%:*}Directory")
+    [ -z "$directory" ] || install -d -o "${user:-root}" "${kind#*:}/$directory"
+  done
+  command=$(eval "echo $(grep '^ExecStart=' "$file" | tail -n 1 | sed 's/^ExecStart=//')")
+  HOME=$(getent passwd "${user:-root}" | cut -d : -f 6)
+  cd "$(setting WorkingDirectory | grep . || echo /)"
+  setsid setpriv --reuid "${user:-root}" --regid "$(id -g "${user:-root}")" --init-groups $command >>"/var/log/$unit.shim.log" 2>&1 </dev/null &
+  echo $! >"$pid_file"
+  if [ "$unit" = switchyard ]; then
+    for _ in $(seq 240); do curl --silent --fail --output /dev/null "http://$(sed -n 's/^  host: //p' /etc/switchyard/switchyard.yaml | head -n 1):8080/readyz" && exit 0; sleep 0.5; done
+    tail -n 20 "/var/log/$unit.shim.log" >&2; exit 1
+  fi
+}
+case $verb in
+  enable) [[ " $* " != *' --now '* ]] || { stop; start; } ;;
+  start) start ;;
+  restart) stop; start ;;
+  stop) stop ;;
+  reload) kill -HUP "$(cat "$pid_file")" ;;
+  *) echo "systemctl $verb is not known here" >&2; exit 1 ;;
+esac
+SYSTEMCTL
+
+mkdir "$work/files"
+mount -t tmpfs tmpfs "$work/files"
+chmod 755 "$work" "$work/files"
+mkdir "$work/files/repository"
+chmod 777 "$work/files/repository"
+cat >"$work/files/repository/editor" <<'EDITOR'
+#!/bin/sh
+# In place of the bucket and its keys that the page asks for.
+sed -i -e '/^repo1-s3/d; s#^repo1-type=.*#repo1-type=posix#; s#^repo1-path=.*#repo1-path=/srv/repository#; s#^repo1-cipher-pass=.*#repo1-cipher-pass=of-this-run#' "$1"
+EDITOR
+chmod 755 "$work/files/repository/editor"
+
+ip link add "$bridge" type bridge
+ip address add 10.0.0.1/24 dev "$bridge"
+ip link set "$bridge" up
+for n in $machines; do
+  ip netns add "$bridge-$n"
+  ip link add "$bridge-$n" type veth peer name eth0 netns "$bridge-$n"
+  ip link set "$bridge-$n" master "$bridge" up
+  ip -n "$bridge-$n" address add "10.0.0.1$n/24" dev eth0
+  ip -n "$bridge-$n" link set lo up
+  ip -n "$bridge-$n" link set eth0 up
+  switch_on "$n"
+done
+
+# ---- the page: one file for each block, named by where it runs
+
+mkdir "$work/blocks"
+awk -v out="$work/blocks/" '
+  /^## /       { section = substr($2, 1, 1); text = "" }
+  /^```sh$/    { inside = 1; place = text ~ /\*\*[Oo]n node-1\*\*/ ? "first" : text ~ /\*\*[Oo]n node-3\*\*/ ? "third" : text ~ /\*\*[Oo]n the leader\*\*/ ? "leader" : "each"
+                 file = sprintf("%s%02d-%s-%s", out, ++count, section, place); next }
+  /^```$/      { inside = 0; text = ""; next }
+  inside       { print >file; next }
+  /^$/         { paragraph = 1; next }
+               { text = paragraph ? $0 : text " " $0; paragraph = 0 }
+' docs/production.md
+
+started=$SECONDS
+for block in "$work"/blocks/*; do
+  title=$(basename "$block")
+  case $title in
+    *-each)
+      # The first one creates, the others join.
+      case $(head -n 3 "$block") in
+        *'systemctl stop etcd'*) for n in $machines; do on "$n" "$block" & done; wait $(jobs -p | tail -n 3) ;;
+        *) for n in $machines; do
+             # The address of clients is the name of a customer here, and the model is the demo.
+             sed -e 's/enabled: false/enabled: true/' "$block" >"$work/block"
+             on "$n" "$work/block"
+             if [ "$n" = 1 ] && grep -q patroni.service "$block"; then wait_for 60 'no leader' leader; fi
+           done ;;
+      esac ;;
+    *-first) on 1 "$block" ;;
+    *-third) on 3 "$block" ;;
+    *-leader) on "$(leader)" "$block" ;;
+  esac
+  echo "ok: block $title"
+  ! grep -q '/etc/switchyard/passwords$' "$block" || copy_from_first /etc/switchyard/passwords
+  ! grep -q '>/etc/switchyard/secrets.env' "$block" || copy_from_first /etc/switchyard/secrets.env
+  ! grep -q 'systemctl enable --now patroni' "$block" || wait_for 90 'not all standbys stream' has_standbys 1 2
+done
+echo "the page took $((SECONDS - started)) s, without packages"
