@@ -19,7 +19,7 @@ export type SubjectOptions = {
   /** Number of worker processes (switchyard only). Default 1. */
   workers?: number
   /** The `telemetry` of the configuration (switchyard only). Absent: off. */
-  telemetry?: object
+  telemetry?: object | undefined
   /** The dialects of the upstream, with a model for each (switchyard only): see `modelOf`. Default: chat. */
   dialects?: readonly Dialect[]
 }
