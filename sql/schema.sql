@@ -106,6 +106,7 @@ CREATE TABLE api_key (
   CONSTRAINT api_key_label_check CHECK ((label ~ '^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,63}$'::text)),
   CONSTRAINT api_key_limit_reset_check CHECK ((limit_reset = ANY (ARRAY['none'::text, 'daily'::text, 'weekly'::text, 'monthly'::text]))),
   CONSTRAINT api_key_operator_pause_check CHECK (((paused_at IS NOT NULL) OR (NOT paused_by_operator))),
+  CONSTRAINT api_key_paused_former_check CHECK (((paused_at IS NULL) OR (former_key_hash IS NULL))),
   CONSTRAINT api_key_routing_defaults_check CHECK ((jsonb_typeof(routing_defaults) = 'object'::text)),
   CONSTRAINT api_key_scopes_check CHECK ((scopes <@ ARRAY['manage'::text])),
   CONSTRAINT api_key_spend_limit_nanos_check CHECK ((spend_limit_nanos >= 0))

@@ -4,8 +4,9 @@ import { transaction } from '../base/db/pool.ts'
 import { commandLine } from '../base/domain/acting.ts'
 import { changeKey, findKeyItself, rotateKey } from '../identity/auth/keys.ts'
 import { noteKeyChanged, noteKeyRotated } from '../identity/auth/note-key.ts'
+import { readPastedKey } from '../identity/auth/pasted-key.ts'
 import { spendByKey } from '../money/usage/spend.ts'
-import { GRACE_SECONDS, GRACE_SECONDS_MAX } from '../wire/api/key-request.ts'
+import { GRACE_SECONDS_MAX } from '../wire/api/key-request.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure } from './failure.ts'
 import { keyJson, keyTable } from './key-figures.ts'
@@ -53,21 +54,25 @@ export function rotateKeyCommand(): Command {
     'key rotate 0c9e6f0e-3f0a-4d5c-9f51-5d1f0a7c2b11 --grace 7d',
   ])
     .argument(...KEY)
-    .option('--grace <time>', 'how long the former key works too: 90m, 24h, 7d or 0; default: 24h', graceArgument)
+    .option(
+      '--grace <time>',
+      'how long the former key works too: 90m, 24h, 7d or 0; default: 24h, or 0 for a paused key',
+      graceArgument,
+    )
     .action(async (text: string, options) => {
       const session = createSession(options)
-      const graceSeconds = (options.grace as number | undefined) ?? GRACE_SECONDS
-      const formerUntil = graceSeconds === 0 ? null : new Date(Date.now() + graceSeconds * 1_000)
+      const graceSeconds = (options.grace as number | undefined) ?? null
       const rotated = await withDatabase(session, pool =>
         transaction(pool, async sql => {
           const found = await resolveKey(sql, text)
-          const rotated = await rotateKey(sql, found.keyId, { formerUntil })
+          const rotated = await rotateKey(sql, found.keyId, { graceSeconds })
           if (rotated === undefined) throw new Failure(`${found.hint} is revoked. Nothing was changed.`)
           await noteKeyRotated(sql, commandLine, found, rotated.listing)
           return { ...rotated, former: found }
         }),
       )
-      const { key, keyId, hint, former } = rotated
+      const { key, keyId, hint, former, listing } = rotated
+      const formerUntil = listing.formerExpiresAt
       session.output.result(
         {
           ...{ key, key_id: keyId, hint, customer_id: former.customerId },
@@ -77,20 +82,24 @@ export function rotateKeyCommand(): Command {
       )
       const end = formerUntil === null ? 'stops now' : `works until ${formerUntil.toISOString()}`
       session.output.note(`The key is shown only this once. The former key ${former.hint} ${end}.`)
+      if (listing.pausedAt !== null) session.output.note('The new key is refused until an operator resumes it.')
     })
 }
 
 export function findKeyCommand(): Command {
-  return createCommand('find', 'Find the key that leaked, by the key itself', [
+  return createCommand('find', 'Find the key that leaked, by a text with the key itself or its short form', [
     'key find leaked.txt',
     'key find - < leaked.txt',
   ])
-    .argument('<file>', 'file with the key; - reads standard input, so that the key is in no list of processes')
+    .argument(
+      '<file>',
+      'file with the key, such as an .env; - reads standard input, so that the key is in no list of processes',
+    )
     .action(async (file: string, options) => {
       const session = createSession(options)
-      const text = readFileSync(file === '-' ? 0 : file, 'utf8').trim()
+      const text = readFileSync(file === '-' ? 0 : file, 'utf8')
       const { key, spend } = await withDatabase(session, async pool => {
-        const key = await findKeyItself(pool, text, null)
+        const key = await findKeyItself(pool, readPastedKey(text), null)
         // Never repeat a whole key: the message may end up in a log.
         if (key === undefined) throw new Failure('No customer has this key.')
         return { key, spend: await spendByKey(pool, key.customerId, Date.now()) }

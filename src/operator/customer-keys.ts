@@ -13,6 +13,7 @@ import {
   revokeKey,
 } from '../identity/auth/keys.ts'
 import { noteKeyChanged, noteKeyRevoked } from '../identity/auth/note-key.ts'
+import { readPastedKey } from '../identity/auth/pasted-key.ts'
 import { findCustomer } from '../money/accounts/customers.ts'
 import { showKey } from '../wire/api/keys.ts'
 import type { FoundKey, IssuedCustomerKey } from '../wire/api/operator/customers.ts'
@@ -80,9 +81,9 @@ export function revokeCustomerKey(pool: Pool, actor: Actor, customerId: string, 
   })
 }
 
-/** Finds the key that this text is, of any customer. Rejects with `not_found`. */
-export async function findCustomerKey(sql: Sql, key: string): Promise<FoundKey> {
-  const found = await findKeyItself(sql, key, null).catch(refuseOutage)
+/** Finds the key that this text is or has in it, of any customer. Rejects with `not_found`, and like `readPastedKey`. */
+export async function findCustomerKey(sql: Sql, text: string): Promise<FoundKey> {
+  const found = await findKeyItself(sql, readPastedKey(text), null).catch(refuseOutage)
   if (found === undefined) throw new ApiError('not_found', { message: sayRefusal('refusal.key_of_nobody') })
   return {
     customer_id: found.customerId,

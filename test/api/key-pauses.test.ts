@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { hintOf, mintApiKey } from '../../src/identity/auth/api-key.ts'
 import { findKeys } from '../../src/identity/auth/keys.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { signedInMember, signedInOperator } from '../harness/browser-client.ts'
@@ -101,6 +102,59 @@ test('a replaced key and the former one work until the grace ends, with one limi
   upstream.always(answer())
 })
 
+test('a key that was stopped never works again: neither by a replacement nor by a resumption', async () => {
+  const { customer, bot, id, hint } = await world()
+  const status = async (key: string) => (await gateway.get({ ...bot, key }, '/v1/key')).status
+  const change = (body: object) => json(send(gateway, customer, 'PATCH', `/${id}`, body))
+  await change({ paused: true })
+  const refused = await send(gateway, customer, 'POST', `/${id}/rotate`, { grace_seconds: 3_600 })
+  expect(await readError(refused)).toMatchObject({ status: 400, param: 'grace_seconds' })
+  // The key that takes the place of a paused one works, and the paused one has ended.
+  const second = await json(send(gateway, customer, 'POST', `/${id}/rotate`, {}))
+  expect(second).toMatchObject({ paused_at: null, former_key: null })
+  await gateway.app.noticeChanges()
+  expect([await status(second.key), await status(bot.key)]).toEqual([200, 401])
+  // A pause ends the former key, so a resumption brings one key back.
+  const third = await json(send(gateway, customer, 'POST', `/${id}/rotate`, { grace_seconds: 3_600 }))
+  await gateway.app.noticeChanges()
+  expect([await status(third.key), await status(second.key)]).toEqual([200, 200])
+  expect(await change({ paused: true })).toMatchObject({ former_key: null })
+  await change({ paused: false })
+  await gateway.app.noticeChanges()
+  expect([await status(third.key), await status(second.key)]).toEqual([200, 401])
+  // The former key alone is ended, and the audit log says so.
+  const fourth = await json(send(gateway, customer, 'POST', `/${id}/rotate`, { grace_seconds: 3_600 }))
+  expect(await change({ former_key: null })).toMatchObject({ paused_at: null, former_key: null })
+  await gateway.app.noticeChanges()
+  expect([await status(fourth.key), await status(third.key)]).toEqual([200, 401])
+  const { rows } = await gateway.database.pool.query(
+    "SELECT detail FROM audit_entry WHERE subject = $1 AND action = 'key.changed' ORDER BY entry_id DESC LIMIT 1",
+    [id],
+  )
+  expect(rows[0]?.detail).toMatchObject({ before: { former_hint: third.hint }, after: { former_hint: null } })
+  expect(hint).not.toBe(fourth.hint)
+  // No other way leads there.
+  await expect(
+    gateway.database.pool.query(
+      `UPDATE api_key SET paused_at = now(), former_key_hash = sha256('x'), former_hint = 'x', former_expires_at = now() WHERE key_id = $1`,
+      [id],
+    ),
+  ).rejects.toThrow('api_key_paused_former_check')
+})
+
+test('a key that an operator has paused stays paused when it is replaced, and the former one has ended', async () => {
+  const { customer, bot, id } = await world()
+  const { browser } = await signedInOperator(gateway)
+  const path = `operator/customers/${customer.customerId}/keys/${id}`
+  await json(browser.post(`${path}/pause`))
+  const next = await json(send(gateway, customer, 'POST', `/${id}/rotate`, {}))
+  expect(next).toMatchObject({ paused_at: expect.any(String), former_key: null })
+  await json(browser.post(`${path}/resume`))
+  await gateway.app.noticeChanges()
+  expect((await gateway.chat({ ...bot, key: next.key }, hello)).status).toBe(200)
+  expect((await gateway.chat(bot, hello)).status).toBe(401)
+})
+
 test.each([
   [{ grace_seconds: -1 }, 'grace_seconds'],
   [{ grace_seconds: 2_592_001 }, 'grace_seconds'],
@@ -115,7 +169,8 @@ test.each([
 
 test('a key is found by itself, only by its customer, and is neither stored nor logged', async () => {
   const { customer, bot, id } = await world()
-  expect(await json(send(gateway, customer, 'POST', '/find', { key: ` ${bot.key} ` }))).toMatchObject({ id })
+  const first = await json(send(gateway, customer, 'POST', '/find', { key: ` ${bot.key} ` }))
+  expect(first).toMatchObject({ id, is_former: false })
   const stranger = await gateway.customer({ key: { scopes: ['manage'] } })
   expect((await send(gateway, stranger, 'POST', '/find', { key: bot.key })).status).toBe(404)
   expect((await send(gateway, stranger, 'POST', `/${id}/rotate`, {})).status).toBe(404)
@@ -123,7 +178,17 @@ test('a key is found by itself, only by its customer, and is neither stored nor 
   expect(wrong.status).toBe(404)
   expect(await wrong.text()).not.toContain(bot.key)
   const rotated = await json(send(gateway, customer, 'POST', `/${id}/rotate`, {}))
-  expect(await json(send(gateway, customer, 'POST', '/find', { key: bot.key }))).toMatchObject({ id })
+  // By a text with it, and by what lists show of it.
+  for (const key of [bot.key, `export OPENAI_API_KEY="${bot.key}"`, hintOf(bot.key)])
+    expect(await json(send(gateway, customer, 'POST', '/find', { key }))).toMatchObject({ id, is_former: true })
+  expect(await json(send(gateway, customer, 'POST', '/find', { key: rotated.hint }))).toMatchObject({
+    ...{ id, is_former: false },
+  })
+  expect((await send(gateway, stranger, 'POST', '/find', { key: rotated.hint })).status).toBe(404)
+  // No false all-clear for what is no whole key.
+  const part = await send(gateway, customer, 'POST', '/find', { key: rotated.key.slice(0, -4) })
+  expect(part.status).toBe(400)
+  expect(await readError(part)).toMatchObject({ param: 'key', message: expect.stringContaining('no whole key') })
   await send(gateway, customer, 'DELETE', `/${id}`)
   expect((await send(gateway, customer, 'POST', '/find', { key: rotated.key })).status).toBe(404)
   expect(lines.join('\n')).not.toContain(bot.key)
@@ -153,7 +218,8 @@ test('an operator makes, finds, pauses and resumes keys of customers', async () 
   await expect.poll(async () => (await gateway.chat(bot, hello)).status).toBe(200)
   await gateway.database.pool.query('UPDATE api_key SET expires_at = now() WHERE key_id = $1', [made.id])
   expect(await find()).toMatchObject({ state: 'expired' })
-  expect((await browser.post('operator/customer-keys/find', { key: 'sk-sy-x' })).status).toBe(404)
+  expect((await browser.post('operator/customer-keys/find', { key: 'sk-sy-x' })).status).toBe(400)
+  expect((await browser.post('operator/customer-keys/find', { key: mintApiKey() })).status).toBe(404)
   const elsewhere = await gateway.customer()
   expect((await browser.post(`operator/customers/${elsewhere.customerId}/keys/${made.id}/pause`)).status).toBe(404)
 })

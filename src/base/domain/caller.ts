@@ -20,6 +20,9 @@ export type LimitReset = (typeof limitResets)[number]
 export const keyScopes = ['manage'] as const
 export type KeyScope = (typeof keyScopes)[number]
 
+/** How long a key goes on working when it is replaced, if nothing else is asked for. */
+export const GRACE_SECONDS = 86_400
+
 /** A spend limit of a key or of a member. */
 export interface KeyLimit {
   readonly limitNanos: Nanos

@@ -161,7 +161,7 @@ export const errorTable = {
   request_not_found: row(
     404,
     'invalid_request_error',
-    'You have no request with this id. Check the id; a request is listed shortly after its answer has ended.',
+    'You have no request with this id. Check the id. A request has a receipt shortly after its answer has ended; one that was refused with an error has none and cost nothing.',
   ),
   customer_not_found: row(
     404,

@@ -75,6 +75,14 @@ export const refusals = {
   'refusal.no_provider': 'There is no managed provider with this name. Reload the list.',
   'refusal.provider_lacks_model': 'The provider has no model "{model}".',
   'refusal.not_a_key_in_use': 'No key of this customer that is in use is this one.',
+  'refusal.from_after_to': '"from" must be earlier than "to".',
+  'refusal.wrong_password': 'The password is wrong. Type it again.',
+  'refusal.no_whole_key':
+    'There is no whole key in this text. A key is sk-sy- and 38 letters and digits. Paste all of it, or its shown start and end, such as sk-sy-Ab3d…x9Zk.',
+  'refusal.several_keys': 'There are {count} keys in this text. Paste them one after the other.',
+  'refusal.keys_look_alike': 'Several keys begin and end like this. Paste the whole key.',
+  'refusal.no_grace_while_paused':
+    'This key is paused, so it ends when it is replaced. Send 0 as grace_seconds, or leave it out.',
   'refusal.too_many_keys': 'There are already {count} keys, the most a customer may have. Delete one first.',
   'refusal.playground_spent':
     'The playground has spent its {limit} USD of today. Choose a higher limit, or wait until 00:00 UTC.',

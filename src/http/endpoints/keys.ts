@@ -22,7 +22,7 @@ import {
   parseKeyRotation,
   parseKeySearch,
 } from '../../wire/api/key-request.ts'
-import { deletedKey, issuedKey, key, keyList, showKey } from '../../wire/api/keys.ts'
+import { deletedKey, issuedKey, key, keyFoundByItself, keyList, showKey } from '../../wire/api/keys.ts'
 import { actingOf } from '../acting-of.ts'
 import { requireConfirmation } from '../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
@@ -169,7 +169,7 @@ export function keyRotate(deps: KeysDeps & BodyDeps): Endpoint {
       operationId: 'rotateKey',
       summary: 'Replace an API key',
       description:
-        'Makes a new key in the place of this one, with the same id, limits and history. The former one works until `grace_seconds` have passed, but has no scopes any more. The person who replaces a key counts as its maker. Only this response contains the key itself. Requires a key with the scope `manage`.',
+        'Makes a new key in the place of this one, with the same id, limits and history. The former one works until `grace_seconds` have passed, but has no scopes any more. A key that is paused ends for good, and the new one works, unless an operator has paused it. The person who replaces a key counts as its maker. Only this response contains the key itself. Requires a key with the scope `manage`.',
       tag: 'Keys',
       openapiPath: '/v1/keys/{id}/rotate',
       pathParameters,
@@ -180,9 +180,8 @@ export function keyRotate(deps: KeysDeps & BodyDeps): Endpoint {
     async handle(context) {
       const { caller, signedIn, request } = context
       const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
-      const { formerUntil } = parseKeyRotation(body, clock.epochMs())
       const order = {
-        formerUntil,
+        ...parseKeyRotation(body),
         customerId: caller.customerId,
         keyId: (request.params as { id: string }).id.toLowerCase(),
         personId: signedIn?.person.personId ?? null,
@@ -210,16 +209,17 @@ export function keyFind({ keys, readKeyUses, bodyLimitBytes }: KeysDeps & BodyDe
       operationId: 'findKey',
       summary: 'Find an API key by the key itself',
       description:
-        'Finds the key of the customer that this text is, also one that was replaced and still works, such as to stop a key that leaked. Only its hash is compared. Requires a key with the scope `manage`.',
+        'Finds the key of the customer that this text is or has in it, also one that was replaced and still works, such as to stop a key that leaked. A text without a whole key or its `hint`, or with several keys, gets 400. Requires a key with the scope `manage`.',
       tag: 'Keys',
       errors: ['not_found'],
       body: keySearchRequest,
-      response: { contentType: 'application/json', schema: key, description: 'The key.' },
+      response: { contentType: 'application/json', schema: keyFoundByItself, description: 'The key.' },
     },
     async handle({ caller: { customerId }, request }) {
       const body = await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted)
       const found = await keys.findItself(customerId, parseKeySearch(body).key)
-      return showKey(found, (await readKeyUses(customerId)).get(found.keyId) ?? unused)
+      const shown = showKey(found, (await readKeyUses(customerId)).get(found.keyId) ?? unused)
+      return { ...shown, is_former: found.isFormer }
     },
   }
 }

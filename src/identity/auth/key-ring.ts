@@ -6,6 +6,7 @@ import { sayRefusal } from '../../base/domain/refusals.ts'
 import {
   changeKey,
   countKeysInUse,
+  type FoundByItself,
   findKeyInUse,
   findKeyItself,
   type IssuedKey,
@@ -19,6 +20,7 @@ import {
   rotateKey,
 } from './keys.ts'
 import { noteKeyChanged, noteKeyIssued, noteKeyRevoked, noteKeyRotated } from './note-key.ts'
+import { readPastedKey } from './pasted-key.ts'
 
 /**
  * Who changes keys. A key names its secret, because a former key of the same id may no longer change any.
@@ -59,11 +61,15 @@ export interface KeyRing {
   ): Promise<KeyListing>
   /**
    * Replaces a key. The person that does so gets the new one, and counts as its maker. The former one works, without scopes, until
-   * `formerUntil`. Rejects with `not_found` when `list` does not contain it, and like `issue` when the maker has left.
+   * its grace ends. Rejects with `not_found` when `list` does not contain it, with `invalid_value` for a grace of a paused key, and
+   * like `issue` when the maker has left.
    */
   rotate(order: KeyRotation, by: KeyActing): Promise<IssuedKey & { readonly listing: KeyListing }>
-  /** Finds a key of the customer by itself. Rejects with `not_found`, for keys of others and deleted ones too. */
-  findItself(customerId: string, key: string): Promise<KeyListing>
+  /**
+   * Finds a key of the customer by a text that is or has the key itself or its hint. Rejects with `not_found`, for keys of others and
+   * deleted ones too, and like `readPastedKey`.
+   */
+  findItself(customerId: string, text: string): Promise<FoundByItself>
   /** Revokes a key on all nodes within two seconds. Rejects with `not_found` when `list` does not contain it. */
   revoke(customerId: string, keyId: string, by: KeyActing): Promise<void>
 }
@@ -117,8 +123,8 @@ export function createKeyRing(pool: Pool): KeyRing {
         await noteKeyRotated(sql, by, key, rotated.listing)
         return rotated
       }).catch(refuseOutage),
-    async findItself(customerId, key) {
-      const found = await findKeyItself(pool, key, customerId).catch(refuseOutage)
+    async findItself(customerId, text) {
+      const found = await findKeyItself(pool, readPastedKey(text), customerId).catch(refuseOutage)
       if (found !== undefined && found.revokedAt === null) return found
       throw new ApiError('not_found', { message: sayRefusal('refusal.not_a_key_in_use') })
     },

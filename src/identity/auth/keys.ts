@@ -2,13 +2,15 @@ import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../../base/db/control-version.ts'
 import type { Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
-import type { KeyLimit, KeyScope, LimitReset } from '../../base/domain/caller.ts'
+import { GRACE_SECONDS, type KeyLimit, type KeyScope, type LimitReset } from '../../base/domain/caller.ts'
 import type { KeyDefaults } from '../../base/domain/chat-job.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { EndedKeys } from '../../base/domain/member-role.ts'
 import type { Nanos } from '../../base/domain/money.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import { hashApiKey, hintOf, mintApiKey } from './api-key.ts'
+import type { PastedKey } from './pasted-key.ts'
 
 /** What may be shown of a key after it was issued. */
 export interface KeyListing {
@@ -196,28 +198,44 @@ export async function findKeys(sql: Sql, text: string): Promise<KeyListing[]> {
   return rows
 }
 
+/** The key that a text is. */
+export interface FoundByItself extends KeyListing {
+  /** The text is the former key, which the key of the listing has replaced. */
+  readonly isFormer: boolean
+}
+
 /**
- * Finds a key by itself, revoked ones too, and a replaced one while it still works, of one customer or of all (`customerId` null).
- * Only its hash reaches the database.
+ * Finds a key by itself, or by the part of it that lists show: revoked ones too, and a replaced one while it still works, of one
+ * customer or of all (`customerId` null). Of a key itself only the hash reaches the database. Rejects with `invalid_value` if
+ * several keys have the shown part.
  */
-export async function findKeyItself(sql: Sql, key: string, customerId: string | null): Promise<KeyListing | undefined> {
-  const { rows } = await sql.query<KeyListing>(
-    `${SELECT} WHERE key_id = (SELECT key_id FROM api_key WHERE key_hash = decode($1, 'base64')
-        UNION ALL SELECT key_id FROM api_key WHERE former_key_hash = decode($1, 'base64') AND former_expires_at > now() LIMIT 1)
-      AND ($2::uuid IS NULL OR customer_id = $2)`,
-    [hashApiKey(key), customerId],
+export async function findKeyItself(
+  sql: Sql,
+  pasted: PastedKey,
+  customerId: string | null,
+): Promise<FoundByItself | undefined> {
+  const hash = pasted.key === null ? null : hashApiKey(pasted.key)
+  const hint = pasted.key === null ? pasted.hint : null
+  const { rows } = await sql.query<FoundByItself>(
+    `SELECT ${COLUMNS}, coalesce(former_key_hash = decode($1, 'base64') OR former_hint = $2, false) AS "isFormer" FROM ${TABLES}
+      WHERE (key_hash = decode($1, 'base64') OR hint = $2
+             OR ((former_key_hash = decode($1, 'base64') OR former_hint = $2) AND former_expires_at > now()))
+        AND ($3::uuid IS NULL OR customer_id = $3) LIMIT 2`,
+    [hash, hint, customerId],
   )
+  if (rows.length > 1)
+    throw new ApiError('invalid_value', { param: 'key', message: sayRefusal('refusal.keys_look_alike') })
   return rows[0]
 }
 
-const SELECT = `
-  SELECT key_id AS "keyId", customer_id AS "customerId", customer.email AS "customerEmail", customer.disabled_at AS "customerDisabledAt", api_key.name, hint, spend_limit_nanos AS "limitNanos",
+const COLUMNS = `key_id AS "keyId", customer_id AS "customerId", customer.email AS "customerEmail", customer.disabled_at AS "customerDisabledAt", api_key.name, hint, spend_limit_nanos AS "limitNanos",
          limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes, api_key.label, routing_defaults AS defaults, records_content AS "recordsContent",
          api_key.created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt",
          is_playground AS "isPlayground", person.email AS "madeBy", paused_at AS "pausedAt", paused_by_operator AS "isPausedByOperator",
          CASE WHEN former_expires_at > now() THEN former_hint END AS "formerHint",
-         CASE WHEN former_expires_at > now() THEN former_expires_at END AS "formerExpiresAt"
-    FROM api_key JOIN customer USING (customer_id) LEFT JOIN person USING (person_id)`
+         CASE WHEN former_expires_at > now() THEN former_expires_at END AS "formerExpiresAt"`
+const TABLES = 'api_key JOIN customer USING (customer_id) LEFT JOIN person USING (person_id)'
+const SELECT = `SELECT ${COLUMNS} FROM ${TABLES}`
 
 /** Changes to a key. Omitted fields stay as they are. */
 export interface KeyChange {
@@ -232,7 +250,10 @@ export interface KeyChange {
   readonly defaults?: KeyDefaults | null | undefined
   readonly recordsContent?: boolean | undefined
   readonly expiresAt?: Date | null | undefined
+  /** True ends the former key, too: no key that was stopped works again when this one is resumed. */
   readonly isPaused?: boolean | undefined
+  /** Null ends the former key. */
+  readonly formerKey?: null | undefined
   /** An operator pauses or resumes the key. Others cannot end an operator's pause. */
   readonly byOperator?: boolean
 }
@@ -254,8 +275,11 @@ export async function changeKey(sql: Sql, keyId: string, change: KeyChange): Pro
     change.limit === undefined
       ? key
       : { limitNanos: change.limit?.limitNanos ?? null, limitReset: change.limit?.reset ?? ('none' as const) }
+  const endsFormer = change.formerKey === null || change.isPaused === true
+  if (endsFormer) await sql.query(`UPDATE api_key SET ${NO_FORMER} WHERE key_id = $1`, [keyId])
   const changed = {
     ...key,
+    ...(endsFormer && { formerHint: null, formerExpiresAt: null }),
     name: change.name ?? key.name,
     limitNanos,
     limitReset,
@@ -315,33 +339,48 @@ async function countWindow(sql: Sql, keyId: string, reset: LimitReset): Promise<
 
 /** How to replace a key. */
 export interface Rotation extends Pick<NewKey, 'personId' | 'makerId'> {
-  /** Null: the former key stops at once. */
-  readonly formerUntil: Date | null
+  /** How long the former key works; null for the default: a day, and no time for a key that is paused. */
+  readonly graceSeconds: number | null
 }
 
 /**
- * Replaces a key that is not revoked. The former one works until `formerUntil`; one before that stops at once. Limits,
+ * Replaces a key that is not revoked. The former one works until its grace ends; one before that stops at once. Limits,
  * spend and history stay: it is the same row. The person that replaces it counts as its maker, as in `NewKey`, since that person
- * gets the new key; if there is none, the maker stays. Run it in a transaction, and lock the customer first if a person gets the
- * key. Returns the new key and its listing; undefined when it is revoked or does not exist.
+ * gets the new key; if there is none, the maker stays. A key that is paused was stopped, often because it leaked: it ends for
+ * good, and the new one works, unless an operator has paused it. Run it in a transaction, and lock the customer first if a person
+ * gets the key. Returns the new key and its listing; undefined when it is revoked or does not exist. Rejects with `invalid_value`
+ * for a grace of a paused key.
  */
 export async function rotateKey(
   sql: Sql,
   keyId: string,
-  { formerUntil, personId = null, makerId = null }: Rotation,
+  { graceSeconds, personId = null, makerId = null }: Rotation,
 ): Promise<(IssuedKey & { readonly listing: KeyListing }) | undefined> {
+  const { rows: locked } = await sql.query<{ isPaused: boolean }>(
+    'SELECT paused_at IS NOT NULL AS "isPaused" FROM api_key WHERE key_id = $1 AND revoked_at IS NULL FOR UPDATE',
+    [keyId],
+  )
+  if (locked[0] === undefined) return undefined
+  const { isPaused } = locked[0]
+  if (isPaused && graceSeconds !== null && graceSeconds > 0)
+    throw new ApiError('invalid_value', {
+      param: 'grace_seconds',
+      message: sayRefusal('refusal.no_grace_while_paused'),
+    })
+  const grace = graceSeconds ?? (isPaused ? 0 : GRACE_SECONDS)
   const key = mintApiKey()
   const hint = hintOf(key)
-  const { rowCount } = await sql.query(
+  await sql.query(
     `UPDATE api_key k SET key_hash = decode($2, 'base64'), hint = $3,
-       former_key_hash = CASE WHEN $4::timestamptz IS NOT NULL THEN key_hash END,
-       former_hint = CASE WHEN $4::timestamptz IS NOT NULL THEN hint END, former_expires_at = $4,
-       former_person_id = CASE WHEN $4::timestamptz IS NOT NULL THEN person_id END,
+       former_key_hash = CASE WHEN $4 > 0 THEN key_hash END,
+       former_hint = CASE WHEN $4 > 0 THEN hint END,
+       former_expires_at = CASE WHEN $4 > 0 THEN now() + make_interval(secs => $4) END,
+       former_person_id = CASE WHEN $4 > 0 THEN person_id END,
+       paused_at = CASE WHEN paused_by_operator THEN paused_at END,
        person_id = coalesce($5, (SELECT m.person_id FROM api_key m WHERE m.key_id = $6 AND m.customer_id = k.customer_id), person_id)
-     WHERE key_id = $1 AND revoked_at IS NULL`,
-    [keyId, hashApiKey(key), hint, formerUntil, personId, makerId],
+     WHERE key_id = $1`,
+    [keyId, hashApiKey(key), hint, grace, personId, makerId],
   )
-  if (rowCount === 0) return undefined
   await bumpControlVersion(sql, 'access')
   const { rows } = await sql.query<KeyListing>(`${SELECT} WHERE key_id = $1`, [keyId])
   return { keyId, key, hint, listing: rows[0]! }

@@ -18,7 +18,8 @@ export async function noteKeyChanged(sql: Sql, by: Acting, before: KeyListing, a
     before.isPausedByOperator !== after.isPausedByOperator
   )
     await note(sql, by, after.pausedAt === null ? 'key.resumed' : 'key.paused', before, {})
-  const [was, is] = [detailOf(before), detailOf(after)]
+  const was: Record<string, unknown> = { ...detailOf(before), former_hint: before.formerHint }
+  const is: Record<string, unknown> = { ...detailOf(after), former_hint: after.formerHint }
   const changed = Object.keys(was).filter(name => JSON.stringify(was[name]) !== JSON.stringify(is[name]))
   if (changed.length === 0) return
   const only = (detail: Readonly<Record<string, unknown>>) =>
@@ -28,7 +29,11 @@ export async function noteKeyChanged(sql: Sql, by: Acting, before: KeyListing, a
 
 export async function noteKeyRotated(sql: Sql, by: Acting, before: KeyListing, after: KeyListing): Promise<void> {
   const formerExpiresAt = after.formerExpiresAt?.toISOString() ?? null
-  await note(sql, by, 'key.rotated', after, { former_hint: before.hint, former_expires_at: formerExpiresAt })
+  const isResumed = before.pausedAt !== null && after.pausedAt === null
+  await note(sql, by, 'key.rotated', after, {
+    ...{ former_hint: before.hint, former_expires_at: formerExpiresAt },
+    ...(isResumed && { paused: false }),
+  })
 }
 
 export async function noteKeyRevoked(

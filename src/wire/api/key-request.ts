@@ -15,8 +15,7 @@ import { readUsdAmount, usdAmount } from './usd-amount.ts'
 
 // Each `error` text completes the sentence "`param` must be ...".
 
-/** How long the former key of a rotation works: by default, and at most. */
-export const GRACE_SECONDS = 86_400
+/** The longest time that the former key of a rotation works. */
 export const GRACE_SECONDS_MAX = 30 * 86_400
 
 const nameText = 'a text of 1 to 200 characters without control characters or text direction marks'
@@ -124,8 +123,12 @@ export const keyChangeRequest = z
         .boolean({ error: 'true or false' })
         .optional()
         .describe(
-          'true: the key is refused with 403 `key_paused`, until it is changed to false. Only an operator can resume a key that an operator paused.',
+          'true: the key is refused with 403 `key_paused`, until it is changed to false, and its `former_key` ends for good. Only an operator can resume a key that an operator paused.',
         ),
+      former_key: z
+        .null({ error: 'null' })
+        .optional()
+        .describe('null ends the former key of a rotation for good, before its grace ends.'),
       scopes: scopeList.optional().describe('The scopes of the key: `["manage"]` or `[]`.'),
       label: labelText
         .nullable()
@@ -183,6 +186,7 @@ export interface RequestedLimit {
 /** The fields that a body changes. The others are undefined. `changedDefaults` applies `defaults`. */
 export interface RequestedKeyChange extends Partial<Omit<RequestedKey, 'limit'>>, RequestedLimit {
   readonly isPaused?: boolean
+  readonly formerKey?: null
 }
 
 /** Parses the body of `PATCH /v1/keys/{id}`. Throws like `parseKeyRequest`. */
@@ -194,7 +198,7 @@ export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyCh
     })
   }
   const { name, spend_limit_usd: limit, limit_reset, allowed_models: models } = change
-  const { expires_at: expiry, scopes, label, defaults, paused, record_content } = change
+  const { expires_at: expiry, scopes, label, defaults, paused, former_key, record_content } = change
   return {
     ...(name !== undefined && { name }),
     ...(limit !== undefined && { limitNanos: limit === null ? null : parseLimit(limit) }),
@@ -205,6 +209,7 @@ export function parseKeyChange(body: Buffer, nowEpochMs: number): RequestedKeyCh
     ...(label !== undefined && { label }),
     ...(defaults !== undefined && { defaults }),
     ...(paused !== undefined && { isPaused: paused }),
+    ...(former_key !== undefined && { formerKey: former_key }),
     ...(record_content !== undefined && { recordsContent: record_content }),
   }
 }
@@ -221,18 +226,16 @@ export const keyRotationRequest = z
         .max(GRACE_SECONDS_MAX, { error: graceText })
         .nullish()
         .describe(
-          'How long the former key goes on working, in seconds: 0 to 2,592,000 (30 days). Default: 86,400, one day.',
+          'How long the former key goes on working, in seconds: 0 to 2,592,000 (30 days). Default: 86,400, one day. A key that is paused ends for good: its default is 0, and other values get 400.',
         ),
     },
     { error: 'a JSON object' },
   )
   .meta({ id: 'KeyRotationRequest', examples: [{ grace_seconds: 86_400 }] })
 
-/** Returns until when the former key works; null: it stops at once. Throws like `parseKeyRequest`. */
-export function parseKeyRotation(body: Buffer, nowEpochMs: number): { readonly formerUntil: Date | null } {
-  const { grace_seconds } = parseStrictBody(body, keyRotationRequest, 'a rotation of a key')
-  const seconds = grace_seconds ?? GRACE_SECONDS
-  return { formerUntil: seconds === 0 ? null : new Date(nowEpochMs + seconds * 1_000) }
+/** Returns how long the former key works; null for the default. Throws like `parseKeyRequest`. */
+export function parseKeyRotation(body: Buffer): { readonly graceSeconds: number | null } {
+  return { graceSeconds: parseStrictBody(body, keyRotationRequest, 'a rotation of a key').grace_seconds ?? null }
 }
 
 /** The body of `POST /v1/keys/find`. */
@@ -241,7 +244,9 @@ export const keySearchRequest = z
     {
       key: z
         .string({ error: 'a key that begins with sk-sy-' })
-        .describe('The key itself. It is compared by its hash, and neither stored nor logged.'),
+        .describe(
+          'The key itself, or a text with it, such as a line of a file; or its `hint`. A key is compared by its hash, and the text is neither stored nor logged.',
+        ),
     },
     { error: 'a JSON object' },
   )
@@ -249,7 +254,7 @@ export const keySearchRequest = z
 
 /** Throws like `parseKeyRequest`; never with the key in its text. */
 export function parseKeySearch(body: Buffer): { readonly key: string } {
-  return { key: parseStrictBody(body, keySearchRequest, 'a search for a key').key.trim() }
+  return parseStrictBody(body, keySearchRequest, 'a search for a key')
 }
 
 /**

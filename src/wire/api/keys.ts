@@ -114,6 +114,14 @@ const listedExample = {
 export const key = z.object(fields).meta({ id: 'Key', examples: [listedExample] })
 export type Key = z.infer<typeof key>
 
+export const keyFoundByItself = z
+  .object({
+    ...fields,
+    is_former: z.boolean().describe('Whether the text is the `former_key`, which the key has replaced.'),
+  })
+  .meta({ id: 'KeyFoundByItself', examples: [{ ...listedExample, is_former: false }] })
+export type KeyFoundByItself = z.infer<typeof keyFoundByItself>
+
 export const keyList = z
   .object({
     object: z.literal('list'),
