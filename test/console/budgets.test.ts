@@ -177,6 +177,10 @@ test('spend is reported by member, key and label, for the team and for operators
   const csv = await csvOf(operator, `operator/usage/export?by=label&customer=${customerId}`)
   expect(csv).toMatch(/,bot\/1,bot\/1,,3,,,,0\.000\d+,/)
   expect(await csvOf(operator, `operator/usage/export?by=member&customer=${customerId}`)).toContain(bobEmail)
+
+  // The keys of the playground are one line.
+  await app.database.pool.query('UPDATE api_key SET is_playground = true WHERE customer_id = $1', [customerId])
+  expect((await shares('keys')).data).toMatchObject([{ id: 'playground', requests: 5, is_revoked: false }])
 })
 
 interface OperatorGroups {

@@ -222,7 +222,11 @@ describe('sessions', () => {
     const { browser: client, email } = await member(customerId)
     const old = client.cookie!
     const wrong = await client.post('password', { current_password: 'wrong', new_password: 'another long password' })
-    expect(await readError(wrong)).toMatchObject({ code: 'wrong_credentials' })
+    // Nobody typed an address here.
+    expect(await readError(wrong)).toMatchObject({
+      code: 'wrong_credentials',
+      message: 'The password is wrong. Type it again.',
+    })
     const short = await client.post('password', { current_password: PASSWORD, new_password: 'short' })
     expect(await readError(short)).toMatchObject({ status: 400, param: 'new_password' })
     const changed = await client.post('password', {

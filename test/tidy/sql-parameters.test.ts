@@ -89,6 +89,7 @@ const allowed: Readonly<Record<string, string>> = {
   'src/money/usage/spend.ts: ConditionalExpression': 'a condition with a parameter, or nothing',
   'src/money/usage/spend.ts: column': 'one of two column names',
   'src/money/usage/token-usage.ts: bucket': 'one of four expressions',
+  'src/money/usage/usage-export.ts: filters.sql': 'conditions with parameters',
   'src/money/usage/usage-shares.ts: id': 'one of three column names',
   'src/money/usage/usage-shares.ts: interval': 'one of three words, checked by the schema of the query',
   'src/money/usage/usage-shares.ts: table': 'one of two table names',

@@ -20,7 +20,7 @@ test('the list, the CSV and receipts say which months are archived', async () =>
   const activity = createActivity({ sql: pool })
   const list = (query: { from?: string; to?: string }) => activity.list(caller, { limit: 10, ...query })
   const exported = async (days: number) => {
-    const { csv, archivedBefore } = await usageExport(pool, customerId, days, FEBRUARY_MS)
+    const { csv, archivedBefore } = await usageExport(pool, customerId, { days }, FEBRUARY_MS)
     let lines = -1
     for await (const piece of csv) lines += piece.split('\r\n').length - 1
     return { lines, archivedBefore }

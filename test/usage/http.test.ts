@@ -16,6 +16,7 @@ import { createMetrics } from '../../src/http/metrics.ts'
 import { createServer } from '../../src/http/server.ts'
 import { createReports } from '../../src/money/usage/reports.ts'
 import { createMinuteLimiter } from '../../src/request/limits/minute-limiter.ts'
+import type { ExportQuery } from '../../src/wire/api/activity.ts'
 import type { ListedModel } from '../../src/wire/api/models.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { idleGauges } from '../harness/idle-gauges.ts'
@@ -95,8 +96,10 @@ beforeAll(async () => {
     tokens: gateway.reports.tokens,
     breakdown: gateway.reports.breakdown,
     key: gateway.reports.key,
-    export: async (caller: Caller, days: number) =>
-      days === ENDLESS_DAYS ? endlessExport : (isDatabaseUp ? gateway.reports : withoutDatabase).export(caller, days),
+    export: async (caller: Caller, query: ExportQuery) =>
+      query.days === ENDLESS_DAYS
+        ? endlessExport
+        : (isDatabaseUp ? gateway.reports : withoutDatabase).export(caller, query),
   }
   const { registry, ...metrics } = createMetrics({
     ...idleGauges,
@@ -214,7 +217,7 @@ describe('reports', () => {
     const { headers, text } = await get('/v1/usage/export?days=1')
     expect(headers.get('content-type')).toBe('text/csv; charset=utf-8')
     expect(headers.get('content-disposition')).toBe('attachment; filename="switchyard-usage-2026-11-21-2026-11-21.csv"')
-    expect(text).toMatch(/^timestamp,.*,success\r\n$/)
+    expect(text).toMatch(/^timestamp,.*,success,request_id,.*,member\r\n$/)
   })
 
   test('without a database every report is refused, including the export', async () => {

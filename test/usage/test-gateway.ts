@@ -68,7 +68,7 @@ export function createTestGateway({ pool }: TestDatabase, sql: Sql = pool): Test
       return settlements
     },
     async exportText(caller, days) {
-      const { csv } = await reports.export(caller, days)
+      const { csv } = await reports.export(caller, { days })
       let text = ''
       for await (const piece of csv) text += piece
       return text

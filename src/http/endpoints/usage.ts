@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import type { Reports } from '../../money/usage/reports.ts'
+import { exportQuery } from '../../wire/api/activity.ts'
 import {
   usageBreakdown as breakdownSchema,
   daysQuery,
@@ -92,9 +93,9 @@ export function usageExport(deps: { reports: Reports }): Endpoint {
       operationId: 'exportUsage',
       summary: 'Export requests as CSV',
       description:
-        'Returns every request of a period with its tokens, cost, latency and result, for a spreadsheet. The oldest request comes first.',
+        'Returns every request of a period with its tokens, cost, latency, result and key, for a spreadsheet, or those that pass the filters of the list. The oldest request comes first.',
       tag: 'Usage',
-      query: daysQuery,
+      query: exportQuery,
       response: {
         contentType: 'text/csv',
         schema: usageExportCsv,
@@ -102,10 +103,7 @@ export function usageExport(deps: { reports: Reports }): Endpoint {
       },
     },
     async handle({ caller, request, reply }) {
-      const { fileName, archivedBefore, csv } = await deps.reports.export(
-        caller,
-        readQuery(daysQuery, request.query).days,
-      )
+      const { fileName, archivedBefore, csv } = await deps.reports.export(caller, readQuery(exportQuery, request.query))
       reply.type('text/csv; charset=utf-8').header('content-disposition', `attachment; filename="${fileName}"`)
       if (archivedBefore !== null) {
         const exposed = `${corsHeaders['access-control-expose-headers']}, x-switchyard-archived-before`

@@ -55,14 +55,17 @@ export function createCredentialCheck({
     // Also looks up the network of nobody, so that the time says nothing about the address.
     const isKnownNetwork = await knowsNetwork(lookups, person?.personId ?? null, network).catch(refuseOutage)
     const attempt = { email, network, isKnownNetwork }
+    // Somebody who is signed in has typed no address.
+    const wrong = () =>
+      new ApiError('wrong_credentials', needed === 'all' ? {} : { message: sayRefusal('refusal.wrong_password') })
     const hasFactor = person !== undefined && (person.hasTotp || person.hasPasskey)
     const needsFactor = hasFactor && needed !== 'password'
     await inTransaction(sql => takeAttempt(sql, attempt, clock.epochMs()))
     if (!needsFactor || needed !== 'either') {
       const matches = await passwordMatches(password ?? '', person?.passwordHash ?? null)
-      if (!matches) throw new ApiError('wrong_credentials')
+      if (!matches) throw wrong()
     }
-    if (person === undefined) throw new ApiError('wrong_credentials')
+    if (person === undefined) throw wrong()
     if (needsFactor) {
       if (passkey !== null) {
         if ((await passkeyCheck(passkey)) !== person.personId) throw new ApiError('wrong_passkey')

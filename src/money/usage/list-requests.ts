@@ -3,6 +3,7 @@ import { HOUR_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Outcome } from '../../base/domain/handoff.ts'
 import { type Nanos, usd } from '../../base/domain/money.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { readInstant } from '../../base/runtime/instant.ts'
 import { lowestUuidAt, uuidTimeMs } from '../../base/runtime/uuid.ts'
 import { type ListedRequest, type RequestPage, type RequestsQuery, requestIdAt } from '../../wire/api/activity.ts'
@@ -15,17 +16,13 @@ import { archivedBefore } from './archived-before.ts'
  * page 10,000 costs as much as the first.
  */
 export async function listRequests(sql: Sql, customerId: string, query: RequestsQuery): Promise<RequestPage> {
-  const fromMs = query.from === undefined ? undefined : readInstant(query.from)
-  const toMs = query.to === undefined ? undefined : readInstant(query.to)
-  if (fromMs !== undefined && toMs !== undefined && fromMs >= toMs) {
-    throw new ApiError('invalid_value', { param: 'from', message: '"from" must be earlier than "to".' })
-  }
+  const { fromMs, toMs } = readSpan(query)
   const below = earlier(
     requestIdAt(query.cursor) ?? HIGHEST_UUID,
     toMs === undefined ? HIGHEST_UUID : lowestUuidAt(toMs + ID_SLACK_MS),
   )
   const span = [customerId, below, lowestUuidAt(Math.max(0, (fromMs ?? 0) - ID_SLACK_MS))] as const
-  const wanted = conditions(query, fromMs, toMs)
+  const wanted = requestConditions(query, 5)
   const [rows, archived] = await Promise.all([
     readPage(sql, [...span, query.limit + 1], wanted),
     archivedBefore(sql, fromMs ?? 0, toMs ?? Infinity),
@@ -61,13 +58,26 @@ const HIGHEST_UUID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
  */
 const ROWS_SCANNED = 10_000
 
-interface Conditions {
+export interface Conditions {
   readonly sql: string
   readonly values: readonly unknown[]
 }
 
-/** Returns the filters of a query as SQL, with parameters from $5 on. */
-function conditions(query: RequestsQuery, fromMs: number | undefined, toMs: number | undefined): Conditions {
+type RequestFilters = Omit<RequestsQuery, 'limit' | 'cursor'>
+
+/** Returns the period of a query. Throws `invalid_value` for one that ends before it begins. */
+export function readSpan({ from, to }: RequestFilters): { fromMs: number | undefined; toMs: number | undefined } {
+  const fromMs = from === undefined ? undefined : readInstant(from)
+  const toMs = to === undefined ? undefined : readInstant(to)
+  if (fromMs !== undefined && toMs !== undefined && fromMs >= toMs) {
+    throw new ApiError('invalid_value', { param: 'from', message: sayRefusal('refusal.from_after_to') })
+  }
+  return { fromMs, toMs }
+}
+
+/** Returns the filters of a query as SQL, with parameters from `$first` on. */
+export function requestConditions(query: RequestFilters, first: number): Conditions {
+  const { fromMs, toMs } = readSpan(query)
   const filters: [sql: string, value: unknown][] = []
   if (query.model !== undefined) filters.push(['model_id =', query.model])
   if (query.key !== undefined) filters.push(['key_id =', query.key])
@@ -78,7 +88,7 @@ function conditions(query: RequestsQuery, fromMs: number | undefined, toMs: numb
   if (fromMs !== undefined) filters.push(['started_at >=', new Date(fromMs)])
   if (toMs !== undefined) filters.push(['started_at <', new Date(toMs)])
   return {
-    sql: filters.map(([condition], index) => `${condition} $${5 + index}`).join(' AND '),
+    sql: filters.map(([condition], index) => `${condition} $${first + index}`).join(' AND '),
     values: filters.map(([, value]) => value),
   }
 }

@@ -3,6 +3,7 @@ import type { Caller } from '../../base/domain/caller.ts'
 import type { Nanos } from '../../base/domain/money.ts'
 import type { WindowCounts } from '../../base/domain/windows.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
+import type { ExportQuery } from '../../wire/api/activity.ts'
 import type { KeyReport } from '../../wire/api/keys.ts'
 import type { Interval, TokenUsageReport, UsageBreakdown, UsageSummary } from '../../wire/api/reports.ts'
 import { keyReport } from './key-report.ts'
@@ -17,7 +18,7 @@ export interface Reports {
   summary(caller: Caller): Promise<UsageSummary>
   tokens(caller: Caller, days: number, interval: Interval): Promise<TokenUsageReport>
   breakdown(caller: Caller, days: number): Promise<UsageBreakdown>
-  export(caller: Caller, days: number): Promise<UsageExport>
+  export(caller: Caller, query: ExportQuery): Promise<UsageExport>
   /** Returns the limits and use of the caller's key. */
   key(caller: Caller): Promise<KeyReport>
 }
@@ -43,7 +44,7 @@ export function createReports(deps: {
     },
     tokens: (caller, days, interval) => tokenUsage(sql, caller.customerId, days, interval, clock.epochMs()),
     breakdown: (caller, days) => usageBreakdown(sql, caller.customerId, days, clock.epochMs()),
-    export: (caller, days) => usageExport(sql, caller.customerId, days, clock.epochMs()),
+    export: (caller, query) => usageExport(sql, caller.customerId, query, clock.epochMs()),
     async key(caller) {
       const nowMs = clock.epochMs()
       const windows = await deps.readWindows(caller.customerId, nowMs).catch(refuseReport)

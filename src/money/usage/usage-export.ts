@@ -1,11 +1,14 @@
 import type { Sql } from '../../base/db/pool.ts'
 import { DAY_MS } from '../../base/domain/durations.ts'
+import { ApiError } from '../../base/domain/errors.ts'
 import { type Nanos, usdText } from '../../base/domain/money.ts'
 import { csvRecord } from '../../base/runtime/csv.ts'
 import { lowestUuidAt } from '../../base/runtime/uuid.ts'
+import type { ExportQuery } from '../../wire/api/activity.ts'
 import { type ExportColumn, exportColumns } from '../../wire/api/reports.ts'
 import { archivedBefore } from './archived-before.ts'
-import { lastDays, type Period } from './period.ts'
+import { type Conditions, readSpan, requestConditions } from './list-requests.ts'
+import { lastDays } from './period.ts'
 
 /** A CSV document that is sent while its rows are read from the database. */
 export interface UsageExport {
@@ -19,32 +22,58 @@ export interface UsageExport {
 const ROWS_PER_PAGE = 1000
 
 /**
- * `GET /v1/usage/export`: every admitted request of the last `days` UTC days, oldest first. Memory use does
+ * `GET /v1/usage/export`: every admitted request of a period that passes the filters, oldest first. Memory use does
  * not grow with their number. The first page is read before this returns, so an unavailable database causes
- * an error instead of a broken document.
+ * an error instead of a broken document. Throws `invalid_value` for a period that ends before it begins, or is given twice.
  */
-export async function usageExport(sql: Sql, customerId: string, days: number, nowMs: number): Promise<UsageExport> {
-  const period = lastDays(days, nowMs)
-  const [fromMs, untilMs] = [Date.parse(period.fromIso), Date.parse(period.untilIso)]
+export async function usageExport(
+  sql: Sql,
+  customerId: string,
+  query: ExportQuery,
+  nowMs: number,
+): Promise<UsageExport> {
+  const { fromMs, untilMs } = spanOf(query, nowMs)
+  const span = { from: new Date(fromMs).toISOString(), to: new Date(untilMs).toISOString() }
+  const source = { sql, customerId, untilMs, filters: requestConditions({ ...query, ...span }, 4) }
   const [firstPage, archived] = await Promise.all([
-    readPage(sql, customerId, period, lowestUuidAt(fromMs - ID_SLACK_MS)),
+    readPage(source, lowestUuidAt(Math.max(0, fromMs - ID_SLACK_MS))),
     archivedBefore(sql, fromMs, untilMs),
   ])
-  const lastDay = new Date(untilMs - 1).toISOString().slice(0, 10)
+  const day = (epochMs: number) => new Date(epochMs).toISOString().slice(0, 10)
   return {
-    fileName: `switchyard-usage-${period.fromIso.slice(0, 10)}-${lastDay}.csv`,
+    fileName: `switchyard-usage-${fromMs === 0 ? '' : `${day(fromMs)}-`}${day(untilMs - 1)}.csv`,
     archivedBefore: archived,
-    csv: writeCsv(sql, customerId, period, firstPage),
+    csv: writeCsv(source, firstPage),
   }
 }
 
-async function* writeCsv(sql: Sql, customerId: string, period: Period, firstPage: EventRow[]): AsyncGenerator<string> {
+/** From the first request on, and until the end of today, as far as the query does not say. */
+function spanOf(query: ExportQuery, nowMs: number): { readonly fromMs: number; readonly untilMs: number } {
+  const { fromMs, toMs } = readSpan(query)
+  const isDays = fromMs === undefined && toMs === undefined
+  if (query.days !== undefined && !isDays)
+    throw new ApiError('invalid_value', { param: 'days', message: 'Send "days", or "from" and "to".' })
+  const period = lastDays(query.days ?? 30, nowMs)
+  const untilMs = toMs ?? Date.parse(period.untilIso)
+  return { fromMs: isDays ? Date.parse(period.fromIso) : (fromMs ?? 0), untilMs }
+}
+
+/** The requests of an export. */
+interface Source {
+  readonly sql: Sql
+  readonly customerId: string
+  readonly untilMs: number
+  /** With the period. */
+  readonly filters: Conditions
+}
+
+async function* writeCsv(source: Source, firstPage: EventRow[]): AsyncGenerator<string> {
   yield csvRecord(exportColumns)
   let page = firstPage
   for (let last = page.at(-1); last !== undefined; last = page.at(-1)) {
     yield page.map(csvRow).join('')
     if (page.length < ROWS_PER_PAGE) return
-    page = await readPage(sql, customerId, period, last.request_id)
+    page = await readPage(source, last.request_id)
   }
 }
 
@@ -58,6 +87,11 @@ interface EventRow {
   cost_nanos: Nanos
   latency_ms: number
   success: boolean
+  outcome: string
+  key_id: string | null
+  key_name: string | null
+  label: string | null
+  member: string | null
 }
 
 /** The cell of each column: a column without one does not compile. */
@@ -71,6 +105,12 @@ const cells: Record<ExportColumn, (row: EventRow) => string> = {
   cost_usd: row => usdText(row.cost_nanos),
   latency_ms: row => String(row.latency_ms),
   success: row => String(row.success),
+  request_id: row => row.request_id,
+  outcome: row => row.outcome,
+  key_id: row => row.key_id ?? '',
+  key: row => row.key_name ?? '',
+  label: row => row.label ?? '',
+  member: row => row.member ?? '',
 }
 
 function csvRow(row: EventRow): string {
@@ -87,14 +127,18 @@ export const ID_SLACK_MS = DAY_MS
  * Reads the next page after a request id along the primary key. UUIDv7 ids are ordered by time, like the
  * partitions.
  */
-async function readPage(sql: Sql, customerId: string, period: Period, after: string): Promise<EventRow[]> {
+async function readPage({ sql, customerId, untilMs, filters }: Source, after: string): Promise<EventRow[]> {
   const { rows } = await sql.query<EventRow>(
-    `SELECT request_id, started_at, model_id, provider, input_tokens, output_tokens, cost_nanos, latency_ms, success
-       FROM usage_event
-      WHERE customer_id = $1 AND request_id > $2 AND request_id < $3 AND started_at >= $4 AND started_at < $5
-      ORDER BY request_id
-      LIMIT ${ROWS_PER_PAGE}`,
-    [customerId, after, lowestUuidAt(Date.parse(period.untilIso) + ID_SLACK_MS), period.fromIso, period.untilIso],
+    `SELECT page.*, k.name AS key_name, p.email AS member
+       FROM (SELECT request_id, started_at, model_id, provider, input_tokens, output_tokens, cost_nanos, latency_ms, success,
+                    outcome, key_id, label
+               FROM usage_event
+              WHERE customer_id = $1 AND request_id > $2 AND request_id < $3 AND ${filters.sql}
+              ORDER BY request_id
+              LIMIT ${ROWS_PER_PAGE}) page
+       LEFT JOIN api_key k USING (key_id) LEFT JOIN person p USING (person_id)
+      ORDER BY request_id`,
+    [customerId, after, lowestUuidAt(untilMs + ID_SLACK_MS), ...filters.values],
   )
   return rows
 }

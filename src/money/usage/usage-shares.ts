@@ -91,8 +91,16 @@ function timeseriesOf(rows: readonly ShareRow[], by: UsageShares['by'], periods:
 
 const hasTokens = (by: UsageShares['by']) => by === 'model' || by === 'provider'
 
+/** Stands for all keys of the playground. */
+const PLAYGROUND = 'playground'
+
 const sources = {
-  key: { table: 'usage_key_day', id: 'key_id', tokens: '0::float8 AS input, 0::float8 AS output' },
+  // The console makes a key for each day of the playground: they are one line.
+  key: {
+    table: 'usage_key_day JOIN api_key USING (customer_id, key_id)',
+    id: `CASE WHEN is_playground THEN '${PLAYGROUND}' ELSE key_id::text END`,
+    tokens: '0::float8 AS input, 0::float8 AS output',
+  },
   member: {
     table: 'usage_key_day JOIN api_key USING (customer_id, key_id)',
     id: "coalesce(person_id::text, 'none')",
@@ -164,7 +172,7 @@ async function readNames(
       ? await sql.query<Named>(
           `SELECT key_id AS id, name, hint, revoked_at IS NOT NULL AS "isRevoked"
              FROM api_key WHERE customer_id = $1 AND key_id = ANY ($2)`,
-          [customerId, ids],
+          [customerId, ids.filter(id => id !== PLAYGROUND)],
         )
       : await sql.query<Named>(
           `SELECT person_id AS id, email AS name, NULL AS hint, false AS "isRevoked" FROM person WHERE person_id::text = ANY ($1)`,

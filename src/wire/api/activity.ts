@@ -76,6 +76,20 @@ export const requestsQuery = z.object({
 })
 export type RequestsQuery = z.infer<typeof requestsQuery>
 
+/** Query of `GET /v1/usage/export`: the filters of the list, and a period in days. */
+export const exportQuery = z.object({
+  days: queryInteger({ max: 365, example: 30 })
+    .optional()
+    .meta({
+      description: 'Length of the period: the last N UTC days, including today. 1 to 365. Not with `from` or `to`.',
+      examples: [30],
+      // Not a default of the parser, which must tell it from a given one.
+      default: 30,
+    }),
+  ...requestsQuery.omit({ limit: true, cursor: true }).shape,
+})
+export type ExportQuery = z.infer<typeof exportQuery>
+
 /** Returns the id of the last request of the previous page from the parsed cursor of a query; null for the first. */
 export function requestIdAt(cursor: string | undefined): string | null {
   return keyOfCursor(cursor, UUID)?.toLowerCase() ?? null

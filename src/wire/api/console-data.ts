@@ -68,7 +68,7 @@ export const usageShares = z.object({
         id: z
           .string()
           .describe(
-            'UUID of the key or person, the label, id of the model, or kind of provider. `none`: keys that no person made in the console. `(none)`: requests without a label; `(others)`: labels beyond the first 200 of a day.',
+            'UUID of the key or person, the label, id of the model, or kind of provider. `playground`: all keys of the playground. `none`: keys that no person made in the console. `(none)`: requests without a label; `(others)`: labels beyond the first 200 of a day.',
           ),
         name: z.string().nullable().describe('Name of the key, e-mail address of the person; null otherwise.'),
         hint: z.string().nullable().describe('First and last characters of the key; null otherwise.'),

@@ -27,7 +27,7 @@ const interval = z
     examples: ['day'],
   })
 
-/** Query of `GET /v1/usage/breakdown` and `GET /v1/usage/export`. */
+/** Query of `GET /v1/usage/breakdown`. */
 export const daysQuery = z.object({ days })
 /** Query of `GET /v1/usage/tokens`. */
 export const tokenUsageQuery = z.object({ days, interval })
@@ -283,14 +283,20 @@ export const exportColumns = [
   'cost_usd',
   'latency_ms',
   'success',
+  'request_id',
+  'outcome',
+  'key_id',
+  'key',
+  'label',
+  'member',
 ] as const
 export type ExportColumn = (typeof exportColumns)[number]
 
 /** The CSV of `GET /v1/usage/export`: a header row, then one row per admitted request. */
 export const usageExportCsv = z.string().meta({
   description:
-    'CSV (RFC 4180) with CRLF line ends and a header row, one row per admitted request, oldest first. `timestamp` is ISO 8601 in UTC with milliseconds, `cost_usd` an exact decimal, `success` true or false. An apostrophe precedes a text that a spreadsheet would treat as a formula.',
+    'CSV (RFC 4180) with CRLF line ends and a header row, one row per admitted request, oldest first. `timestamp` is ISO 8601 in UTC with milliseconds, `cost_usd` an exact decimal, `success` true or false, `key` the name that the key of `key_id` has now, `member` the e-mail address of the person that made it. An apostrophe precedes a text that a spreadsheet would treat as a formula.',
   examples: [
-    `${exportColumns.join(',')}\r\n2026-11-21T09:09:55.120Z,llama-3.3-70b,hoster,31,154,185,0.0000064,398,true\r\n`,
+    `${exportColumns.join(',')}\r\n2026-11-21T09:09:55.120Z,llama-3.3-70b,hoster,31,154,185,0.0000064,398,true,00000000-0000-7000-8000-000000000001,served,0c9e6f0e-3f0a-4d5c-9f51-5d1f0a7c2b11,bot,support-bot,ada@example.com\r\n`,
   ],
 })
