@@ -62,7 +62,8 @@ export function isAway(error: unknown): boolean {
   return error instanceof Problem && (error.status === 0 || error.status === 503)
 }
 
-function noAnswer(): Problem {
+/** The error of a request that no gateway has answered. */
+export function noAnswer(): Problem {
   const message = t`The gateway does not answer. Check your connection; the page tries again.`
   return new Problem(message, { status: 0, code: 'offline' })
 }

@@ -25,7 +25,7 @@ export function Invitations({
   area,
   roles,
   firstRole,
-  empty = t`No invitation is open. A member becomes an owner by accepting one.`,
+  empty = t`No invitation is open. To make a member an owner, invite the member again with that role.`,
   mayChange = true,
 }: {
   path: string

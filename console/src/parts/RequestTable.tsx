@@ -14,15 +14,18 @@ import { When } from './When.tsx'
  * Requests, newest first. A row opens its receipt.
  *
  * @param props.hasMore there are older ones
+ * @param props.keyNames by id; shows the key of each request
  */
 export function RequestTable({
   customerId,
   rows,
   hasMore,
+  keyNames,
 }: {
   customerId: string
   rows: readonly ListedRequest[]
   hasMore: boolean
+  keyNames?: ReadonlyMap<string, string> | undefined
 }) {
   const navigate = useNavigate()
   const to = '/c/$customerId/activity/$requestId'
@@ -48,6 +51,16 @@ export function RequestTable({
           ),
           sortBy: ({ model }) => model,
         },
+        ...(keyNames === undefined
+          ? []
+          : [
+              {
+                title: t`Key`,
+                place: 'hidden' as const,
+                cell: ({ key_id }: ListedRequest) => (key_id === null ? '–' : (keyNames.get(key_id) ?? t`deleted`)),
+                sortBy: ({ key_id }: ListedRequest) => (key_id === null ? null : (keyNames.get(key_id) ?? null)),
+              },
+            ]),
         { title: t`Server`, cell: ({ provider }) => <Provider kind={provider} />, sortBy: ({ provider }) => provider },
         {
           title: t`Tokens`,
@@ -68,7 +81,7 @@ export function RequestTable({
         {
           title: t`Outcome`,
           cell: ({ outcome, success, finish_reason }) => (
-            <State state={success ? 'ok' : 'danger'}>
+            <State state={!success ? 'danger' : finish_reason === 'length' ? 'warn' : 'ok'}>
               {outcome === 'served' ? servedText(finish_reason) : outcomeWords[outcome]}
             </State>
           ),

@@ -10,7 +10,7 @@ interface ChatBody {
   readonly [field: string]: unknown
 }
 
-/** A chat request in three languages. Each runs as it stands, once the key is filled in. */
+/** A chat request in three languages, and with an answer that arrives piece by piece. Each runs as it stands, once the key is filled in. */
 export function chatCode(body: ChatBody, key = 'YOUR_KEY'): Readonly<Record<string, string>> {
   const url = baseUrl()
   const { model, messages, ...own } = body
@@ -35,7 +35,24 @@ chat = client.chat.completions.create(
     messages=${pythonText(messages)},${hasOwn ? `\n    extra_body=${pythonText(own)},` : ''}
 )
 print(chat.choices[0].message.content)`,
+    ...(body.stream !== true && { 'Python stream': streamCode(body, url, key) }),
   }
+}
+
+function streamCode({ model, messages, ...own }: ChatBody, url: string, key: string): string {
+  const hasOwn = Object.keys(own).length > 0
+  return `# pip install openai
+from openai import OpenAI
+
+client = OpenAI(base_url="${url}", api_key="${key}")
+stream = client.chat.completions.create(
+    model=${pythonText(model)},
+    messages=${pythonText(messages)},${hasOwn ? `\n    extra_body=${pythonText(own)},` : ''}
+    stream=True,
+)
+for chunk in stream:
+    if chunk.choices:
+        print(chunk.choices[0].delta.content or "", end="", flush=True)`
 }
 
 /** Writes JSON data as Python does. */

@@ -10,6 +10,7 @@ import { keyNamesQuery, modelsQuery } from '../api/queries.ts'
 import { request } from '../api/request.ts'
 import { useWrite } from '../api/use-write.ts'
 import { KeyIcon } from '../parts/icons.tsx'
+import { findDeeds, findPlaces, pageWords, referenceWords } from './find-places.ts'
 import { matchesKey } from './matches-key.ts'
 import { customerItems, type NavItem, operatorItems } from './nav-items.tsx'
 import styles from './shell.module.css'
@@ -32,28 +33,16 @@ interface Result {
 }
 
 /** Ctrl+K: finds pages, customers, keys, models, hosters, providers and requests, and does what is common with them. */
-export function FindPage({
-  items,
-  isOpen,
-  onClose,
-}: {
-  items: readonly NavItem[]
-  isOpen: boolean
-  onClose: () => void
-}) {
+export function FindPage({ items, onClose }: { items: readonly NavItem[]; onClose: () => void }) {
   const [text, setText] = useState('')
   const navigate = useNavigate()
   const list = useRef<HTMLDivElement>(null)
-  const close = () => {
-    setText('')
-    onClose()
-  }
   const typed = text.trim()
-  const own = useOwnResults(items, typed, isOpen)
-  const operated = useOperatorResults(typed, isOpen, items !== operatorItems)
+  const own = useOwnResults(items, typed)
+  const operated = useOperatorResults(typed, items !== operatorItems)
   const results = [...own, ...operated.filter(({ id }) => own.every(each => each.id !== id))]
   const run = ({ go }: Result) => {
-    close()
+    onClose()
     if (typeof go === 'function') go()
     else void navigate(go as Parameters<typeof navigate>[0])
   }
@@ -65,7 +54,7 @@ export function FindPage({
     rows[Math.max(0, rows.indexOf(document.activeElement as HTMLElement) + step)]?.focus()
   }
   return (
-    <Modal opened={isOpen} onClose={close} title={texts.title}>
+    <Modal opened onClose={onClose} title={texts.title}>
       <div onKeyDown={onKeyDown} role="none">
         <form
           onSubmit={event => {
@@ -83,9 +72,15 @@ export function FindPage({
             data-autofocus
           />
         </form>
-        <div className={styles.nav} style={{ marginTop: 12 }} ref={list}>
-          {results.map(result => (
-            <ResultRow key={result.id} result={result} onRun={() => run(result)} onFollow={close} />
+        <div style={{ display: 'grid', gap: 4, marginTop: 12 }} ref={list}>
+          {results.map((result, index) => (
+            <ResultRow
+              key={result.id}
+              result={result}
+              isChosen={index === 0}
+              onRun={() => run(result)}
+              onFollow={onClose}
+            />
           ))}
           {results.length === 0 && <p>{texts.nothing}</p>}
         </div>
@@ -94,28 +89,40 @@ export function FindPage({
   )
 }
 
-function ResultRow({ result, onRun, onFollow }: { result: Result; onRun: () => void; onFollow: () => void }) {
+/** @param props.isChosen by the key Enter */
+function ResultRow({
+  result,
+  isChosen,
+  onRun,
+  onFollow,
+}: {
+  result: Result
+  isChosen: boolean
+  onRun: () => void
+  onFollow: () => void
+}) {
+  const style = isChosen ? { background: 'var(--sunken)' } : {}
   if (typeof result.go === 'function') {
     return (
-      <button type="button" className={styles.navLink} onClick={onRun}>
+      <button type="button" className={styles.navLink} style={style} onClick={onRun}>
         {result.label}
       </button>
     )
   }
   return (
-    <Link {...result.go} className={styles.navLink} onClick={onFollow}>
+    <Link {...result.go} className={styles.navLink} style={style} onClick={onFollow}>
       {result.label}
     </Link>
   )
 }
 
 /** The pages of this frame, and the keys, models and requests of the customer that is shown. */
-function useOwnResults(items: readonly NavItem[], typed: string, isOpen: boolean): Result[] {
+function useOwnResults(items: readonly NavItem[], typed: string): Result[] {
   const { customerId: shownId = '' } = useParams({ strict: false })
   // The operator's page of a customer has its id in the address, too.
   const customerId = items === customerItems ? shownId : ''
   const { seesKeys, mayKeys } = useRights()
-  const wanted = isOpen && customerId !== ''
+  const wanted = customerId !== ''
   const keys = useQuery({ ...keyNamesQuery(customerId), enabled: wanted && seesKeys })
   const models = useQuery({ ...modelsQuery(customerId), enabled: wanted && typed !== '' })
   const pause = useWrite<{ id: string; name: string }>(
@@ -169,6 +176,29 @@ function useOwnResults(items: readonly NavItem[], typed: string, isOpen: boolean
           label: texts.tryModel(id),
           go: { to: '/c/$customerId/playground', params, search: { model: id } } as const,
         }))
+  const places =
+    customerId === '' || typed === ''
+      ? []
+      : findPlaces
+          .filter(place => isSought(place, typed))
+          .map(({ id, name }) => ({
+            id: `place ${id}`,
+            label: texts.setting(name),
+            go: { to: '/c/$customerId/settings/$tab', params: { customerId, tab: id } } as const,
+          }))
+  const deeds =
+    customerId === '' || typed === '' || !mayKeys
+      ? []
+      : findDeeds
+          .filter(deed => isSought(deed, typed))
+          .map(({ id, name }) => ({
+            id,
+            label: name,
+            go: { to: '/c/$customerId/keys', params, search: { [id]: true } } as const,
+          }))
+  const reference = isSought({ name: texts.reference, words: referenceWords }, typed)
+    ? [{ id: 'reference', label: texts.reference, go: () => void window.open('/docs', '_blank', 'noopener') }]
+    : []
   const addCredit =
     customerId !== '' && typed !== '' && includes(texts.addCredit, typed)
       ? [
@@ -179,17 +209,21 @@ function useOwnResults(items: readonly NavItem[], typed: string, isOpen: boolean
           },
         ]
       : []
-  return [...request, ...pageResults(items, typed), ...addCredit, ...foundKeys, ...leaked, ...foundModels]
+  const named = typed === '' ? [] : [...places, ...reference]
+  return [
+    ...[...request, ...pageResults(items, typed), ...addCredit, ...foundKeys, ...leaked],
+    ...[...deeds.filter(({ id }) => id !== 'leaked' || leaked.length === 0), ...named, ...foundModels],
+  ]
 }
 
 /** What an operator finds of the whole installation. The gateway refuses others. */
-function useOperatorResults(typed: string, isOpen: boolean, hasPages: boolean): Result[] {
+function useOperatorResults(typed: string, hasPages: boolean): Result[] {
   const { role } = useSession().person
   const { action, name } = actionOf(typed)
   const sought = KEY_ITSELF.exec(name)?.[0] ?? REQUEST_ID.exec(name)?.[1] ?? name
   const [settled] = useDebouncedValue(sought, TYPED_MS)
   const isKey = KEY_ITSELF.test(settled)
-  const isWanted = isOpen && role !== null && settled !== ''
+  const isWanted = role !== null && settled !== ''
   const found = useQuery({ ...findQuery(settled), enabled: isWanted && !CREDENTIAL.test(settled) })
   // Results of the text before would be run by the key Enter.
   const isLate = settled !== sought
@@ -274,7 +308,7 @@ function shownKey({ key_id, name, hint, customer_id, customer_email, state }: Fo
 
 function pageResults(items: readonly NavItem[], typed: string): Result[] {
   return items
-    .filter(({ name }) => includes(name, typed))
+    .filter(({ name, to }) => includes(name, typed) || hasWord(pageWords[to.split('/').at(-1) ?? ''] ?? '', typed))
     .map(({ name, icon, to }) => ({
       id: `page ${to}`,
       label: (
@@ -295,6 +329,15 @@ function actionOf(typed: string): { readonly action: 'pause' | 'grant' | null; r
   return grant === undefined ? { action: null, name: typed } : { action: 'grant', name: grant }
 }
 
+/** Whether a word begins with the text: parts of words would find almost every page. */
+function hasWord(words: string, typed: string): boolean {
+  return typed.length > 1 && words.split(', ').some(word => word.toLowerCase().startsWith(typed.toLowerCase()))
+}
+
+function isSought({ name, words }: { readonly name: string; readonly words: string }, typed: string): boolean {
+  return includes(name, typed) || hasWord(words, typed)
+}
+
 function includes(text: string, part: string): boolean {
   return text.toLowerCase().includes(part.toLowerCase())
 }
@@ -306,6 +349,8 @@ const texts = {
   nothing: t`Nothing has this name.`,
   receipt: (id: string) => t`Receipt of the request ${id}`,
   addCredit: t`Add credit`,
+  setting: (name: string) => t`Settings: ${name}`,
+  reference: t`API reference`,
   leaked: t`Stop a key that leaked`,
   tryModel: (id: string) => t`Try ${id}`,
   pauseKey: (name: string, hint: string) => t`Pause the key ${name} (${hint})`,

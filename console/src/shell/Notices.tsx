@@ -1,4 +1,8 @@
 import { Notifications } from '@mantine/notifications'
+import { returnFocusOfDialogs } from './return-focus.ts'
+
+// Here, since this loads after the first screen, which has no dialog.
+returnFocusOfDialogs()
 
 /** Where notices appear. */
 export function Notices() {

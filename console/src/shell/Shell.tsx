@@ -1,5 +1,5 @@
 import { t } from '@lingui/core/macro'
-import { useDisclosure, useHotkeys } from '@mantine/hooks'
+import { useDisclosure } from '@mantine/hooks'
 import { Link, Outlet, useLocation } from '@tanstack/react-router'
 import { lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
 import { fromGateway } from '../api/gateway-link.ts'
@@ -9,6 +9,7 @@ import type { NavItem } from './nav-items.tsx'
 import { Offline } from './Offline.tsx'
 import { Switcher } from './Switcher.tsx'
 import styles from './shell.module.css'
+import { useFindKey } from './use-find-key.ts'
 
 // The first screen needs none of these.
 const ConfirmIdentity = lazy(
@@ -34,7 +35,7 @@ export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?:
   // Once opened, it stays loaded.
   const [hasMenu, setMenu] = useState(false)
   const [isFinding, find] = useDisclosure()
-  useHotkeys([['mod+K', find.open]])
+  useFindKey(find.open)
   const { pathname } = useLocation()
   // Both close when a link in them was followed.
   useEffect(() => {
@@ -77,7 +78,7 @@ export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?:
       </Suspense>
       <Suspense>
         <ConfirmIdentity />
-        <FindPage items={items} isOpen={isFinding} onClose={find.close} />
+        {isFinding && <FindPage items={items} onClose={find.close} />}
       </Suspense>
     </>
   )

@@ -46,8 +46,8 @@ export const theme = createTheme({
   defaultRadius: 'sm',
   cursorType: 'pointer',
   respectReducedMotion: true,
-  // The browser draws the ring of base.css.
-  focusRing: 'never',
+  // Any class in the place of Mantine's, of which each draws a ring or hides that of base.css.
+  focusClassName: 'ring',
   // Without the components themselves, which would all load with the first screen.
   components: {
     Button: {

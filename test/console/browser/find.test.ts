@@ -55,6 +55,23 @@ test('the keyboard alone grants credit to a customer, pauses keys and opens page
   await page.keyboard.press('Escape')
   await page.getByRole('dialog').waitFor({ state: 'detached' })
 
+  await page.goto(`/c/${customerId}/models`)
+  await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor()
+  // By words that no page is named after, and by what lists show of a key.
+  for (const [text, found] of [
+    ['invoice', 'Credits'],
+    ['authenticator', 'Settings: Security'],
+    ['webhook', 'Settings: Alerts'],
+    [key.slice(0, 10), /laptop/],
+  ] as const) {
+    await search(text)
+    await dialog.getByRole('link', { name: found }).first().waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+  }
+  await page.goto('/operator/log')
+  await page.getByRole('heading', { level: 1, name: 'Log' }).waitFor()
+
   await search('money')
   await page.keyboard.press('ArrowDown')
   await page.keyboard.press('Enter')

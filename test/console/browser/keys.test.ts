@@ -57,21 +57,50 @@ test('a replaced key is shown once, and the former one works until its grace end
   expect(await statusOf(key)).toBe(200)
 })
 
-test('a key that leaked is found by pasting it, and stopped', async () => {
+test('a key that leaked is found by pasting a line with it, stopped, and replaced by one that works', async () => {
   const { page, key } = await keysPage()
   await page.getByRole('button', { name: 'A key leaked?' }).click()
   const field = page.getByRole('textbox', { name: 'The leaked key' })
   await field.fill('sk-sy-unknown')
   await page.getByRole('button', { name: 'Find it' }).click()
   await page.getByRole('alert').waitFor()
-  // A whole key is looked for at once.
-  await field.fill(key)
+  // A whole key is looked for at once, also within a text.
+  await field.fill(`export OPENAI_API_KEY="${key}"`)
   await page.getByText('This is the key laptop').waitFor()
   expect(page.url()).not.toContain(key)
   expect(await page.content()).not.toContain(key)
-  await page.getByRole('button', { name: 'Stop it now' }).click()
+  await page.getByRole('button', { name: 'Only pause it' }).click()
   await page.getByText('It is paused').waitFor()
   await expect.poll(() => statusOf(key)).toBe(403)
+  await page.getByRole('button', { name: 'Replace it now' }).click()
+  await page.getByRole('button', { name: 'Make the new key' }).click()
+  const secret = (await page.getByRole('region', { name: 'the key' }).textContent())!
+  await expect.poll(() => statusOf(secret)).toBe(200)
+  await expect.poll(() => statusOf(key)).toBe(401)
+})
+
+test('with the keyboard, buttons have a ring, and a closed dialog gives the focus back to what opened it', async () => {
+  const { page } = await keysPage()
+  const isFocused = (name: string) => page.getByRole('button', { name }).and(page.locator(':focus')).waitFor()
+  const make = page.getByRole('button', { name: 'Make a key' })
+  for (const name of ['Make a key', 'A key leaked?']) {
+    await page.getByRole('button', { name }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await isFocused(name)
+  }
+  await page.getByRole('button', { name: 'Actions of laptop' }).focus()
+  await page.keyboard.press('Enter')
+  await page.getByRole('menuitem', { name: 'Change' }).press('Enter')
+  await page.getByRole('dialog').waitFor()
+  await page.keyboard.press('Escape')
+  await isFocused('Actions of laptop')
+  await make.focus()
+  await page.keyboard.press('Shift+Tab')
+  await page.keyboard.press('Tab')
+  expect(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')).toBe('solid')
 })
 
 test('a tiny limit that is used up has no findings of axe', async () => {

@@ -136,13 +136,14 @@ test('the playground streams an answer and shows what it cost', async () => {
   await page.getByText('Which servers').waitFor()
 })
 
-test('a session that ends elsewhere asks for the password over the page, which then goes on', async () => {
+test('a session that ends elsewhere hides the page and asks for the password, then the page goes on', async () => {
   const { customerId } = await app.customer()
   const { page } = await signedInPage(customerId)
   await page.goto(`/c/${customerId}/models`)
   await page.getByLabel('Search').fill('dem')
   await app.database.pool.query('DELETE FROM person_session')
   await page.getByText('Your session has ended').waitFor()
+  expect(await page.getByLabel('Search').isVisible()).toBe(false)
   await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.getByText('Your session has ended').waitFor({ state: 'hidden' })

@@ -125,7 +125,7 @@ describe.each([
   test('how an operator adds 25 USD where nothing is sold', async () => {
     const { page, email, customerId } = await home(width, { on: withoutPayments })
     await step(page, /^Add credit$/)
-    await page.getByText('The operator of this gateway adds credit.').waitFor()
+    await page.getByText('this gateway takes no payments online').waitFor()
     await makeOperator(withoutPayments, email)
     await page.goto(`/c/${customerId}/credits`)
     await page.getByText('You are an operator of this gateway').waitFor()
@@ -148,7 +148,7 @@ describe.each([
     await page.getByLabel('The leaked key').and(page.locator(':focus')).waitFor()
     await page.keyboard.insertText(key)
     await page.getByText('This is the key laptop').waitFor()
-    await step(page, /^Stop it now$/)
+    await step(page, /^Only pause it$/)
     await page.getByText('It is paused').waitFor()
     await expect.poll(() => chat(key)).toBe(403)
     expect(clicks).toBe(3)

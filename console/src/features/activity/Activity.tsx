@@ -6,6 +6,7 @@ import { Link, Outlet, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { RequestPage } from '#api/activity.ts'
 import { activityQuery, breakdownQuery, sharesQuery } from '../../api/queries.ts'
+import { queryText } from '../../api/request.ts'
 
 import { timeText } from '../../format/time-text.ts'
 import { CsvExport } from '../../parts/CsvExport.tsx'
@@ -26,11 +27,31 @@ import { HourBars } from './HourBars.tsx'
 export function Activity() {
   const customerId = useCustomerId()
   const filter = readActivitySearch(useSearch({ strict: false }))
-  const list = useInfiniteQuery(activityQuery(customerId, filter))
+  // An empty period is no request to the gateway, which would refuse it.
+  const isEmpty = filter.from !== undefined && filter.to !== undefined && filter.from >= filter.to
+  const list = useInfiniteQuery({ ...activityQuery(customerId, filter), enabled: !isEmpty })
+  const isFiltered = Object.keys(filter).length > 0
+  if (isEmpty) {
+    return (
+      <Page title={t`Activity`}>
+        <Filters customerId={customerId} filter={filter} />
+        <Panel>
+          <EmptyState text={t`"Before" must be later than "From": the day of "Before" is not part of the list.`} />
+        </Panel>
+      </Page>
+    )
+  }
   return (
     <Page
       title={t`Activity`}
-      actions={<CsvExport path={`customers/${customerId}/usage/export?days=30`} what={t`all requests of 30 days`} />}
+      actions={
+        <CsvExport
+          // Other filters are another file.
+          key={JSON.stringify(filter)}
+          path={`customers/${customerId}/usage/export${queryText({ ...filter })}`}
+          what={isFiltered ? t`the requests that these filters show` : t`all requests of 30 days`}
+        />
+      }
     >
       <Filters customerId={customerId} filter={filter} />
       <HourBars customerId={customerId} filter={filter} />
@@ -42,7 +63,7 @@ export function Activity() {
               key={JSON.stringify(filter)}
               customerId={customerId}
               pages={pages}
-              isFiltered={Object.keys(filter).length > 0}
+              isFiltered={isFiltered}
               isFetching={list.isFetchingNextPage}
               onMore={() => void list.fetchNextPage()}
             />
@@ -68,6 +89,7 @@ function List({
   isFetching: boolean
   onMore: () => void
 }) {
+  const keys = useKeyNames().data
   const rows = pages.flatMap(({ data }) => data)
   const [top, setTop] = useState(rows[0]?.id)
   // Ids begin with the time of the request.
@@ -84,7 +106,14 @@ function List({
           </Button>
         </div>
       )}
-      {visible.length > 0 && <RequestTable customerId={customerId} rows={visible} hasMore={oldest.has_more} />}
+      {visible.length > 0 && (
+        <RequestTable
+          customerId={customerId}
+          rows={visible}
+          hasMore={oldest.has_more}
+          keyNames={keys && new Map(keys.data.map(({ id, name }) => [id, name]))}
+        />
+      )}
       {visible.length === 0 && !oldest.has_more && <Nothing customerId={customerId} isFiltered={isFiltered} />}
       {oldest.archived_before !== null && !oldest.has_more && (
         <p className={styles.more}>
@@ -116,13 +145,17 @@ function Nothing({ customerId, isFiltered }: { customerId: string; isFiltered: b
   const params = { customerId }
   if (isFiltered) {
     return (
-      <EmptyState text={t`No request matches these filters.`}>
+      <EmptyState
+        text={t`No request matches these filters. Requests that were refused with an error, such as 402 or 429, are not listed and cost nothing.`}
+      >
         <Link to="/c/$customerId/activity" params={params} search={{}}>{t`Clear the filters`}</Link>
       </EmptyState>
     )
   }
   return (
-    <EmptyState text={t`No request yet. The first one appears here within seconds.`}>
+    <EmptyState
+      text={t`No request yet. The first one appears here within seconds. Requests that were refused with an error, such as 402, 404 or 429, are not listed: they cost nothing, but count in the limits.`}
+    >
       <Link to="/c/$customerId" params={params}>{t`See how to send one`}</Link>
     </EmptyState>
   )

@@ -53,8 +53,9 @@ export function BuyCredit({ customerId }: { customerId: string }) {
               {paid.length === 0 && !isOperator && (
                 <p>
                   <Trans>
-                    The operator of this gateway adds credit. Send them the amount and this reference:{' '}
-                    <code>{customerId}</code> <CopyButton text={customerId} what={t`the reference`} />
+                    Credit cannot be bought here: this gateway takes no payments online. Ask the person who runs it for
+                    credit, with the amount and this reference: <code>{customerId}</code>{' '}
+                    <CopyButton text={customerId} what={t`the reference`} />
                   </Trans>
                 </p>
               )}

@@ -7,7 +7,7 @@ import type { CreditTransactions } from '#api/credits.ts'
 import { creditsQuery, statementQuery } from '../../api/queries.ts'
 
 import { dayText, utcText } from '../../format/time-text.ts'
-import { roundUsd, signedUsd } from '../../format/usd-text.ts'
+import { balanceText, chargeText, roundUsd, signedUsd } from '../../format/usd-text.ts'
 import { CsvExport } from '../../parts/CsvExport.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
@@ -38,6 +38,9 @@ export function Credits() {
                 </>
               }
             >
+              {chargeText(balance_usd) !== balanceText(balance_usd) && (
+                <span>{t`Exactly ${chargeText(balance_usd)} USD`}</span>
+              )}
               {held_usd > 0 && (
                 <span>
                   <Trans>{roundUsd(held_usd)} held for running requests</Trans>

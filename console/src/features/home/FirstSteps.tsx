@@ -5,6 +5,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { modelsQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { answersChats } from '../../parts/answers-chats.ts'
 import { CodeTabs } from '../../parts/CodeBlock.tsx'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { baseUrl, chatCode } from '../../parts/chat-code.ts'
@@ -37,7 +38,7 @@ export function FirstSteps({
     }),
     { areas: ['keys', 'key-spend'], onDone: ({ key }) => setSecret(key) },
   )
-  const chatModels = models.data?.data.filter(({ features }) => features.includes('chat')) ?? []
+  const chatModels = models.data?.data.filter(answersChats) ?? []
   const model = (chatModels.find(({ demo }) => !demo) ?? chatModels[0])?.id ?? 'demo'
   return (
     <Panel

@@ -36,6 +36,7 @@ export function Home() {
   const { mayCredits, mayKeys } = useRights()
   const rows = recent.data?.pages[0]?.data
   const isNew = rows?.length === 0
+  const hasUnlisted = isNew && (limits.data?.day.used ?? 0) > 0
   return (
     <Page title={t`Home`}>
       <Loaded query={credits} height={64}>
@@ -55,7 +56,18 @@ export function Home() {
           </section>
         )}
       </Loaded>
-      {isNew && <FirstSteps customerId={customerId} hasKey={(keys.data?.data.length ?? 0) > 0} mayKeys={mayKeys} />}
+      {hasUnlisted && (
+        <p role="status">
+          {t`The gateway has counted a request today, but none has been answered yet. If yours got an error, that says why: refused requests cost nothing, are in no list, and count in the limits.`}
+        </p>
+      )}
+      {isNew && (
+        <FirstSteps
+          customerId={customerId}
+          hasKey={keys.data?.data.some(({ is_playground }) => !is_playground) === true}
+          mayKeys={mayKeys}
+        />
+      )}
       {isNew && <NextSteps customerId={customerId} hasRequest={false} />}
       {!isNew && (
         <>
@@ -112,6 +124,11 @@ export function Home() {
                     />
                   )}
                 </div>
+                {day.used > (month.data?.timeseries.at(-1)?.requests ?? day.used) && (
+                  <p className={styles.hint}>
+                    {t`Requests that were refused count here too. They cost nothing, and are in no list.`}
+                  </p>
+                )}
               </Panel>
             )}
           </Loaded>

@@ -1,7 +1,7 @@
 import { t } from '@lingui/core/macro'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { alertsQuery, statementQuery } from '../../api/queries.ts'
+import { alertsQuery, consoleConfigQuery, statementQuery } from '../../api/queries.ts'
 import { CheckIcon } from '../../parts/icons.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { useKeyNames } from '../../shell/use-key-names.ts'
@@ -14,6 +14,9 @@ export function NextSteps({ customerId, hasRequest }: { customerId: string; hasR
   const params = { customerId }
   const keys = useKeyNames()
   const alerts = useQuery({ ...alertsQuery(customerId), enabled: mayAlerts })
+  const lowBalance = alerts.data?.data.filter(({ kind }) => kind === 'low_balance')
+  const isMailed = lowBalance?.some(({ channel }) => channel === 'email') === true
+  const config = useQuery({ ...consoleConfigQuery, enabled: isMailed })
   const statement = useInfiniteQuery({ ...statementQuery(customerId), enabled: mayCredits })
   const lines = statement.data?.pages[0]?.data
   const steps = [
@@ -29,7 +32,11 @@ export function NextSteps({ customerId, hasRequest }: { customerId: string; hasR
     },
     {
       isShown: mayAlerts,
-      isDone: alerts.data?.data.some(({ kind }) => kind === 'low_balance'),
+      // Without a mail server, only those to a webhook arrive.
+      isDone:
+        isMailed && config.data === undefined
+          ? undefined
+          : lowBalance?.some(({ channel }) => channel !== 'email' || config.data?.has_mail === true),
       text: (
         <Link
           to="/c/$customerId/settings/$tab"

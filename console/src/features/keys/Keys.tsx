@@ -2,7 +2,7 @@ import { t } from '@lingui/core/macro'
 import { ActionIcon, Button, Menu, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { lazy, Suspense, useState } from 'react'
+import { lazy, Suspense, useEffect, useState } from 'react'
 import type { Key } from '#api/keys.ts'
 import { fromGateway } from '../../api/gateway-link.ts'
 import { keysQuery } from '../../api/queries.ts'
@@ -42,12 +42,13 @@ export function Keys() {
   const search = readKeysSearch(useSearch({ strict: false }))
   const navigate = useNavigate()
   const [text, setText] = useState('')
-  const [isMaking, setMaking] = useState(search.make === true && mayKeys)
+  const [isMaking, setMaking] = useState(false)
   const [edited, setEdited] = useState<Key | null>(null)
   const [focus, setFocus] = useState<KeyField>('name')
   const [rotated, setRotated] = useState<Key | null>(null)
-  const [isLeaked, setLeaked] = useState(search.leaked === true && mayKeys)
+  const [isLeaked, setLeaked] = useState(false)
   const [deleted, setDeleted] = useState<Key | null>(null)
+  const [ended, setEnded] = useState<Key | null>(null)
   const remove = useWrite<Key>(({ id }) => ({ method: 'DELETE', path: `customers/${customerId}/keys/${id}` }), {
     areas: ['keys', 'key-spend'],
     done: (_, { name }) => t`${name} is deleted. It stops working within two seconds.`,
@@ -61,13 +62,25 @@ export function Keys() {
     }),
     {
       areas: ['keys', 'key-spend'],
-      done: (_, { name, paused_at }) => (paused_at === null ? texts.pausedDone : texts.resumedDone)(name),
+      done: (_, { name, paused_at, former_key }) => {
+        if (paused_at !== null) return texts.resumedDone(name)
+        return (former_key === null ? texts.pausedDone : texts.pausedWithFormer)(name)
+      },
     },
+  )
+  const endFormer = useWrite<Key>(
+    ({ id }) => ({ method: 'PATCH', path: `customers/${customerId}/keys/${id}`, body: { former_key: null } }),
+    { areas: ['keys', 'key-spend'], done: (_, { name }) => texts.formerEnded(name), onDone: () => setEnded(null) },
   )
   const edit = (key: Key, field: KeyField) => {
     setFocus(field)
     setEdited(key)
   }
+  // Find leads here from this page, too.
+  useEffect(() => {
+    if (search.make === true && mayKeys) setMaking(true)
+    if (search.leaked === true && mayKeys) setLeaked(true)
+  }, [search.make, search.leaked, mayKeys])
   const leak = mayKeys && (
     <Button variant="default" onClick={() => setLeaked(true)}>
       {texts.leaked}
@@ -198,6 +211,9 @@ export function Keys() {
                               </Menu.Item>
                               <Menu.Item onClick={() => edit(key, 'name')}>{texts.change}</Menu.Item>
                               <Menu.Item onClick={() => setRotated(key)}>{texts.rotate}</Menu.Item>
+                              {key.former_key !== null && (
+                                <Menu.Item onClick={() => setEnded(key)}>{texts.endFormer}</Menu.Item>
+                              )}
                               <Menu.Item onClick={() => setDeleted(key)} color="var(--danger)">
                                 {texts.delete}
                               </Menu.Item>
@@ -256,6 +272,16 @@ export function Keys() {
         )}
         {edited !== null && <KeyForm edited={edited} focus={focus} onClose={() => setEdited(null)} />}
       </Suspense>
+      <ConfirmDialog
+        isOpen={ended !== null}
+        title={texts.endFormerTitle(ended?.name ?? '')}
+        action={texts.endFormer}
+        isBusy={endFormer.isPending}
+        onConfirm={() => endFormer.mutate(ended!)}
+        onClose={() => setEnded(null)}
+      >
+        <p>{texts.endFormerText}</p>
+      </ConfirmDialog>
       <ConfirmDialog
         isOpen={deleted !== null}
         title={t`Delete ${deleted?.name ?? ''}?`}

@@ -7,16 +7,30 @@ import { useCustomerId } from '../../shell/use-session.ts'
 import { KeySecret } from './KeySecret.tsx'
 import { keyTexts as texts } from './key-texts.ts'
 
-/** Replaces a key, and shows the new one once. */
-export function RotateKey({ rotated: { id, name }, onClose }: { rotated: Key; onClose: () => void }) {
+/** Replaces a key, and shows the new one once. The former one of a key that is paused or has leaked ends at once. */
+export function RotateKey({
+  rotated: { id, name, paused_at },
+  hasLeaked = false,
+  onClose,
+}: {
+  rotated: Key
+  hasLeaked?: boolean
+  onClose: () => void
+}) {
   const customerId = useCustomerId()
-  const [grace, setGrace] = useState('86400')
-  const [secret, setSecret] = useState<string | null>(null)
-  const rotate = useWrite<number, { key: string }>(
+  const endsNow = hasLeaked || paused_at !== null
+  const [grace, setGrace] = useState(endsNow ? '0' : '86400')
+  const rotate = useWrite<number, Key & { key: string }>(
     grace_seconds => ({ method: 'POST', path: `customers/${customerId}/keys/${id}/rotate`, body: { grace_seconds } }),
-    { areas: ['keys', 'key-spend'], onDone: ({ key }) => setSecret(key), showsError: true },
+    { areas: ['keys', 'key-spend'], showsError: true },
   )
-  if (secret !== null) return <KeySecret title={texts.newKeyOf(name)} secret={secret} onClose={onClose} />
+  if (rotate.data !== undefined) {
+    return (
+      <KeySecret title={texts.newKeyOf(name)} secret={rotate.data.key} onClose={onClose}>
+        {rotate.data.paused_at !== null && <p>{texts.pausedByOperator}</p>}
+      </KeySecret>
+    )
+  }
   return (
     <FormDialog
       title={texts.rotateTitle(name)}
@@ -25,15 +39,17 @@ export function RotateKey({ rotated: { id, name }, onClose }: { rotated: Key; on
       onSubmit={() => rotate.mutate(Number(grace))}
       onClose={onClose}
     >
-      <p>{texts.rotateText}</p>
-      <Select
-        label={texts.grace}
-        data={[...texts.graces]}
-        value={grace}
-        onChange={value => setGrace(value ?? grace)}
-        allowDeselect={false}
-        data-autofocus
-      />
+      <p>{endsNow ? texts.rotateNowText : texts.rotateText}</p>
+      {!endsNow && (
+        <Select
+          label={texts.grace}
+          data={[...texts.graces]}
+          value={grace}
+          onChange={value => setGrace(value ?? grace)}
+          allowDeselect={false}
+          data-autofocus
+        />
+      )}
     </FormDialog>
   )
 }

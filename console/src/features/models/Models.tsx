@@ -8,6 +8,7 @@ import { modelFactsQuery, modelsQuery, statusQuery } from '../../api/queries.ts'
 import { historyText } from '../../format/history-text.ts'
 import { compactCount, durationText } from '../../format/number-text.ts'
 import { exactUsd } from '../../format/usd-text.ts'
+import { answersChats } from '../../parts/answers-chats.ts'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
@@ -49,6 +50,7 @@ export function Models() {
   const [hasImages, setImages] = useState(false)
   return (
     <Page title={t`Models`}>
+      <p className={styles.hint}>{t`A request for the model "auto" goes to one of these, chosen by routing.`}</p>
       <section className={styles.filters} aria-label={t`Filters`}>
         <TextInput
           label={t`Search`}
@@ -93,9 +95,16 @@ export function Models() {
                   {
                     title: t`Model`,
                     place: 'name',
-                    cell: ({ id }) => (
+                    cell: ({ id, features }) => (
                       <span className={styles.name}>
-                        {id} <CopyButton text={id} what={t`the id`} />
+                        {answersChats({ features }) ? (
+                          <Link to="/c/$customerId/playground" params={{ customerId }} search={{ model: id }}>
+                            {id}
+                          </Link>
+                        ) : (
+                          id
+                        )}{' '}
+                        <CopyButton text={id} what={t`the id`} />
                       </span>
                     ),
                     sortBy: ({ id }) => id,
@@ -145,20 +154,7 @@ export function Models() {
                   },
                   {
                     title: t`Features`,
-                    place: 'hidden',
                     cell: ({ features }) => features.map(codeText).join(', '),
-                  },
-                  {
-                    title: t`Try`,
-                    place: 'hidden',
-                    cell: ({ id, features }) =>
-                      features.includes('chat') && (
-                        <Link
-                          to="/c/$customerId/playground"
-                          params={{ customerId }}
-                          search={{ model: id }}
-                        >{t`Try`}</Link>
-                      ),
                   },
                   {
                     title: t`Input / output`,
@@ -167,6 +163,12 @@ export function Models() {
                     cell: ({ pricing }) => (
                       <span className={styles.price}>
                         {exactUsd(pricing.input_usd_per_million)} / {exactUsd(pricing.output_usd_per_million)}
+                        {pricing.cache_read_usd_per_million < pricing.input_usd_per_million && (
+                          <span className={styles.hint}>
+                            {' '}
+                            {t`cached ${exactUsd(pricing.cache_read_usd_per_million)}`}
+                          </span>
+                        )}
                       </span>
                     ),
                   },

@@ -8,8 +8,8 @@ import { consoleConfigQuery } from '../../api/queries.ts'
 import { needsCode, request } from '../../api/request.ts'
 import { FactorFields } from '../../parts/FactorFields.tsx'
 import { FormProblem } from '../../parts/FormProblem.tsx'
-import { Loaded } from '../../parts/Loaded.tsx'
 import { codeText } from '../../texts/code-text.ts'
+import { LinkLoaded } from './LinkLoaded.tsx'
 import { OutsideCard } from './OutsideCard.tsx'
 import styles from './outside.module.css'
 import { ServiceButtons } from './ServiceButtons.tsx'
@@ -33,12 +33,13 @@ export function Invite() {
     queryKey: ['invite', token],
     queryFn: () => request<Invitation>('POST', 'invite', { body: { token } }),
     retry: false,
+    enabled: token !== '',
   })
   return (
     <OutsideCard title={t`You are invited`}>
-      <Loaded query={invitation} height={240}>
+      <LinkLoaded token={token} query={invitation}>
         {shown => <JoinForm token={token} invitation={shown} />}
-      </Loaded>
+      </LinkLoaded>
     </OutsideCard>
   )
 }
@@ -53,8 +54,12 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
   const [code, setCode] = useState('')
   const [isCodeAsked, setCodeAsked] = useState(false)
   const isToInstallation = customer_email === null && hoster === null
-  const entry = useEntry('join', () => {
+  const entry = useEntry('join', ({ memberships }) => {
+    const joined = memberships.find(each => each.email === customer_email)?.customer_id
     if (hoster !== null) void navigate({ to: '/h/$hosterId', params: { hosterId: hoster.id }, replace: true })
+    // A person with several customers would land in another one.
+    else if (joined !== undefined)
+      void navigate({ to: '/c/$customerId', params: { customerId: joined }, replace: true })
     else void navigate({ to: isToInstallation ? '/account' : '/', replace: true })
   })
   if (needsCode(entry.error) && !isCodeAsked) setCodeAsked(true)

@@ -5,7 +5,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { request } from '../../api/request.ts'
 import { FormProblem } from '../../parts/FormProblem.tsx'
-import { Loaded } from '../../parts/Loaded.tsx'
+import { LinkLoaded } from './LinkLoaded.tsx'
 import { OutsideCard } from './OutsideCard.tsx'
 import styles from './outside.module.css'
 import { useEntry } from './use-entry.ts'
@@ -18,12 +18,13 @@ export function Verify() {
     queryKey: ['invite', 'sign-up', token],
     queryFn: () => request<{ email: string }>('POST', 'sign-up/link', { body: { token } }),
     retry: false,
+    enabled: token !== '',
   })
   return (
     <OutsideCard title={t`Make your account`}>
-      <Loaded query={link} height={240}>
+      <LinkLoaded token={token} query={link}>
         {({ email }) => <VerifyForm token={token} email={email} />}
-      </Loaded>
+      </LinkLoaded>
     </OutsideCard>
   )
 }

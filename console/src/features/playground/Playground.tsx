@@ -7,10 +7,12 @@ import { fromGateway } from '../../api/gateway-link.ts'
 import { modelsQuery } from '../../api/queries.ts'
 import { Problem } from '../../api/request.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
+import { answersChats } from '../../parts/answers-chats.ts'
 import { CodeBlock, CodeTabs } from '../../parts/CodeBlock.tsx'
 import { chatCode } from '../../parts/chat-code.ts'
 import { Page } from '../../parts/Page.tsx'
 import { ProblemBlock } from '../../parts/ProblemBlock.tsx'
+import { AddCreditLink } from '../../shell/AddCreditLink.tsx'
 import { useCustomerId, useRights } from '../../shell/use-session.ts'
 import { codeText } from '../../texts/code-text.ts'
 import { ChatSettings } from './ChatSettings.tsx'
@@ -54,7 +56,7 @@ export function Playground() {
   const { turns, isRunning } = talk
 
   const offered = models.data?.data ?? []
-  const firstModel = offered.find(({ features }) => features.includes('chat'))?.id ?? 'auto'
+  const firstModel = offered.find(answersChats)?.id ?? 'auto'
   const setup =
     chosenSetup.models.length > 0 ? chosenSetup : { ...chosenSetup, models: [{ slot: 0, model: firstModel }] }
   const change = (part: Partial<ChatSetup>) => setSetup({ ...setup, ...part })
@@ -143,7 +145,7 @@ export function Playground() {
           data={[
             { value: 'request', label: t`Request` },
             { value: 'response', label: t`Response` },
-            { value: 'code', label: t`Code` },
+            { value: 'code', label: t({ message: 'Code', context: 'program' }) },
           ]}
           value={shown}
           onChange={setShown}
@@ -161,6 +163,11 @@ export function Playground() {
       )}
       {talk.problem !== null && (
         <ProblemBlock error={talk.problem instanceof Problem ? talk.problem : new Error(String(talk.problem))} />
+      )}
+      {talk.problem instanceof Problem && talk.problem.code === 'insufficient_credits' && (
+        <div>
+          <AddCreditLink customerId={customerId} />
+        </div>
       )}
       {saved.problem !== null && <p className={styles.wrong}>{saved.problem}</p>}
       <PromptBox

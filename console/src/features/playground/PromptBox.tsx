@@ -77,6 +77,7 @@ export function PromptBox({
       <Textarea
         label={t`Prompt`}
         description={hint}
+        placeholder={t`Ctrl+Enter sends it`}
         error={problem ?? imageProblem}
         minRows={2}
         maxRows={12}
@@ -99,7 +100,7 @@ export function PromptBox({
         {isRunning ? (
           <Button variant="default" onClick={onStop}>{t`Stop`}</Button>
         ) : (
-          <Button type="submit" disabled={!mayBeSent} title={refusal ?? t`Ctrl+Enter`}>{t`Send`}</Button>
+          <Button type="submit" disabled={!mayBeSent} title={refusal ?? undefined}>{t`Send`}</Button>
         )}
         <Button
           variant="default"

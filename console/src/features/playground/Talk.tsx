@@ -1,5 +1,5 @@
 import { t } from '@lingui/core/macro'
-import { lazy, Suspense } from 'react'
+import { lazy, Suspense, useEffect, useRef } from 'react'
 import { fromGateway } from '../../api/gateway-link.ts'
 import { Panel } from '../../parts/Panel.tsx'
 import { ProblemBlock } from '../../parts/ProblemBlock.tsx'
@@ -23,6 +23,11 @@ export function Talk({
   isRunning: boolean
   onResults: (answer: Answer, results: readonly string[]) => void
 }) {
+  const last = useRef<HTMLDivElement>(null)
+  // On a small screen the settings fill the page, and the answer would begin below what is seen.
+  useEffect(() => {
+    if (isRunning) last.current?.scrollIntoView({ block: 'start' })
+  }, [isRunning, turns.length])
   return (
     <Panel>
       <div className={styles.talk} aria-live="polite" aria-busy={isRunning}>
@@ -32,7 +37,7 @@ export function Talk({
           >{t`What you send here is charged like any request. It uses a key of its own, which stops after 12 hours and spends at most 1 USD a day.`}</p>
         )}
         {turns.map(({ prompt, images, answers }, index) => (
-          <div key={index} className={styles.turn}>
+          <div key={index} className={styles.turn} ref={index === turns.length - 1 ? last : null}>
             <article className={styles.message}>
               <h3>{t`You`}</h3>
               {prompt !== '' && <p className={styles.plain}>{prompt}</p>}

@@ -1,4 +1,4 @@
-import { Problem, problemOf } from '../../api/request.ts'
+import { noAnswer, Problem, problemOf } from '../../api/request.ts'
 import { errorText } from '../../texts/code-text.ts'
 
 export interface ChatUsage {
@@ -47,6 +47,8 @@ export async function streamChat(
     signal,
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
+  }).catch(error => {
+    throw signal.aborted ? error : noAnswer()
   })
   if (!response.ok || response.body === null) throw await problemOf(response)
   const requestId = response.headers.get('x-request-id')

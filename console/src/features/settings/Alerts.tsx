@@ -3,7 +3,7 @@ import { Button, Modal, Select, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { kindsWithThreshold } from '../../../../src/base/domain/alert-rule.ts'
-import { type AlertRule, alertsQuery, deliveriesQuery } from '../../api/queries.ts'
+import { type AlertRule, alertsQuery, consoleConfigQuery, deliveriesQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { readAmount } from '../../format/typed-number.ts'
 import { exactUsd } from '../../format/usd-text.ts'
@@ -27,6 +27,8 @@ const kinds = {
 } as const
 type Kind = keyof typeof kinds
 
+const POLL_MS = 1_000
+
 /** When the customer gets a message, and where. */
 export function Alerts() {
   const customerId = useCustomerId()
@@ -38,12 +40,10 @@ export function Alerts() {
     areas: ['alerts'],
     done: t`The alert is deleted.`,
   })
-  const test = useWrite<string>(
-    id => ({ method: 'POST', path: `customers/${customerId}/alerts/${id}/test`, body: {} }),
-    {
-      areas: ['deliveries'],
-      done: t`A test is on its way. See its delivery below the alert.`,
-    },
+  const test = useWrite<AlertRule>(
+    ({ id }) => ({ method: 'POST', path: `customers/${customerId}/alerts/${id}/test`, body: {} }),
+    // The dialog reads again until it knows how the test went.
+    { areas: ['deliveries'], onDone: (_, rule) => setShown(rule) },
   )
   return (
     <Panel
@@ -90,11 +90,9 @@ export function Alerts() {
                       >{t`Deliveries`}</Button>
                       {mayAlerts && (
                         <>
-                          <Button
-                            variant="default"
-                            size="compact-sm"
-                            onClick={() => test.mutate(rule.id)}
-                          >{t`Test`}</Button>
+                          <Button variant="default" size="compact-sm" onClick={() => test.mutate(rule)}>
+                            {t({ message: 'Test', context: 'alert' })}
+                          </Button>
                           <Button
                             variant="default"
                             size="compact-sm"
@@ -120,7 +118,9 @@ function NewAlert({ onClose }: { onClose: () => void }) {
   const customerId = useCustomerId()
   const [kind, setKind] = useState<Kind>('low_balance')
   const [threshold, setThreshold] = useState('5')
-  const [channel, setChannel] = useState('email')
+  const hasMail = useQuery(consoleConfigQuery).data?.has_mail === true
+  const [chosen, setChannel] = useState<string | null>(null)
+  const channel = chosen ?? (hasMail ? 'email' : 'webhook')
   const [target, setTarget] = useState('')
   const [secret, setSecret] = useState<string | null>(null)
   const hasThreshold = kindsWithThreshold.includes(kind)
@@ -164,12 +164,13 @@ function NewAlert({ onClose }: { onClose: () => void }) {
       {hasThreshold && <AmountField label="USD" required value={threshold} onText={setThreshold} />}
       <Select
         label={t`Where to`}
+        description={hasMail ? undefined : t`This server sends no mail, so an alert by e-mail would not arrive.`}
         data={[
-          { value: 'email', label: t`E-mail to the billing address` },
+          { value: 'email', label: t`E-mail to the billing address`, disabled: !hasMail },
           { value: 'webhook', label: t`Webhook` },
         ]}
         value={channel}
-        onChange={value => setChannel(value ?? 'email')}
+        onChange={setChannel}
       />
       {channel === 'webhook' && (
         <TextInput
@@ -187,7 +188,11 @@ function NewAlert({ onClose }: { onClose: () => void }) {
 
 function Deliveries({ rule, onClose }: { rule: AlertRule; onClose: () => void }) {
   const customerId = useCustomerId()
-  const deliveries = useQuery(deliveriesQuery(customerId, rule.id))
+  const deliveries = useQuery({
+    ...deliveriesQuery(customerId, rule.id),
+    // A test that was just sent has its first attempt within a second or two.
+    refetchInterval: ({ state }) => (state.data?.data.some(({ attempts }) => attempts.length === 0) ? POLL_MS : false),
+  })
   return (
     <Modal opened onClose={onClose} title={t`Deliveries`} size="lg">
       <Loaded query={deliveries} height={120}>
@@ -208,18 +213,21 @@ function Deliveries({ rule, onClose }: { rule: AlertRule; onClose: () => void })
                 {
                   title: t`What`,
                   place: 'name',
-                  cell: ({ kind }) => (kind === 'test' ? t`Test` : kinds[kind]),
+                  cell: ({ kind }) => (kind === 'test' ? t({ message: 'Test', context: 'alert' }) : kinds[kind]),
                   sortBy: ({ kind }) => kind,
                 },
                 {
                   title: t`Outcome`,
-                  cell: ({ delivered_at, attempts }) => (
-                    <State state={delivered_at === null ? 'warn' : 'ok'}>
-                      {delivered_at === null
-                        ? (attempts.at(-1)?.error ?? t`waiting`)
-                        : (attempts.at(-1)?.outcome ?? t`delivered`)}
-                    </State>
-                  ),
+                  cell: ({ delivered_at, attempts }) => {
+                    const last = attempts.at(-1)
+                    if (last?.outcome === 'logged')
+                      return <State state="warn">{t`not sent: this server sends no mail`}</State>
+                    return (
+                      <State state={delivered_at === null ? 'warn' : 'ok'}>
+                        {delivered_at === null ? (last?.error ?? t`waiting`) : t`delivered`}
+                      </State>
+                    )
+                  },
                 },
               ]}
             />

@@ -100,9 +100,12 @@ export function SecondFactor() {
                 <p className={styles.hint}>{t`Without a camera, type this secret into the app:`}</p>
                 <CodeBlock code={started.secret} what={t`the secret`} />
                 <a href={started.uri}>{t`Open in an app on this device`}</a>
-                <CodeField value={code} onChange={setCode} />
+                <CodeField description={t`From your authenticator app.`} value={code} onChange={setCode} />
                 <FormProblem error={add.error} />
-                <Button type="submit" loading={add.isPending}>{t`Add the app`}</Button>
+                <div className={styles.buttons}>
+                  <Button type="submit" loading={add.isPending}>{t`Add the app`}</Button>
+                  <Button variant="default" onClick={() => setStarted(null)}>{t`Cancel`}</Button>
+                </div>
               </form>
             )}
           </div>

@@ -85,8 +85,8 @@ function EmailForm({ before }: { before: string }) {
         description={hasMail ? undefined : t`This server sends no mail, so the address cannot be changed here.`}
         type="email"
         autoComplete="email"
-        required
-        readOnly={!hasMail}
+        required={hasMail}
+        disabled={!hasMail}
         value={email}
         onChange={event => setEmail(event.currentTarget.value)}
       />

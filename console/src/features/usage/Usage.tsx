@@ -247,7 +247,7 @@ function Shares({ customerId, days, by }: { customerId: string; days: number; by
                       <Link to="/c/$customerId/activity" params={{ customerId }} search={{ label: id }}>
                         {id}
                       </Link>
-                    ) : id === 'other' || by !== 'key' ? (
+                    ) : id === 'other' || by !== 'key' || shareNames[id] !== undefined ? (
                       (shareNames[id] ?? name ?? id)
                     ) : (
                       <>

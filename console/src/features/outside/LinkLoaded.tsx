@@ -1,0 +1,25 @@
+import { t } from '@lingui/core/macro'
+import type { ReactNode } from 'react'
+import { Problem } from '../../api/request.ts'
+import { Loaded } from '../../parts/Loaded.tsx'
+import { ProblemBlock } from '../../parts/ProblemBlock.tsx'
+
+/** As `Loaded`, for what a link leads to. To try again does not help without a link, or with one that has ended. */
+export function LinkLoaded<T>({
+  token,
+  query,
+  children,
+}: {
+  token: string
+  query: { readonly data: T | undefined; readonly error: Error | null; readonly refetch: () => unknown }
+  children: (data: T) => ReactNode
+}) {
+  if (token === '') return <p role="alert">{t`A link opens this page. Open the link of your message again.`}</p>
+  const { error } = query
+  if (error instanceof Problem && error.code === 'link_expired') return <ProblemBlock error={error} />
+  return (
+    <Loaded query={query} height={240}>
+      {children}
+    </Loaded>
+  )
+}
