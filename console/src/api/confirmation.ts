@@ -1,16 +1,23 @@
 /** Asks the person for the password. The shell registers its dialog here. */
 export type AskForPassword = () => Promise<boolean>
 
-let ask: AskForPassword = async () => false
+let ask: AskForPassword
+let noteDialog: () => void
+const hasDialog = new Promise<void>(resolve => {
+  noteDialog = resolve
+})
 
-export function registerConfirmation(dialog: AskForPassword): () => void {
+/** A later dialog takes the place of an earlier one. */
+export function registerConfirmation(dialog: AskForPassword): void {
   ask = dialog
-  return () => {
-    ask = async () => false
-  }
+  noteDialog()
 }
 
-/** Resolves to true when the person has typed the password, and to false when the person gives up. */
-export function confirmIdentity(): Promise<boolean> {
+/**
+ * Resolves to true when the person has typed the password, and to false when the person gives up. Waits for the dialog, which loads
+ * after the page.
+ */
+export async function confirmIdentity(): Promise<boolean> {
+  await hasDialog
   return ask()
 }
