@@ -177,8 +177,9 @@ test('from an empty gateway to a sold answer: no task takes more than six clicks
   const month = page.getByRole('region', { name: 'Last 30 days' })
   await month.getByText('50.0 %', { exact: true }).waitFor()
   await month.getByRole('button', { name: 'Show as a table' }).click()
+  // Its server is a cloud without a cost, so there is no margin.
   const today = month.getByRole('table', { name: 'Sales by day' }).getByRole('row').nth(1)
-  await expect.poll(() => today.textContent()).toMatch(/250\.0 %.*0\.000025.*0\.000025/)
+  await expect.poll(() => today.textContent()).toMatch(/250\.0 %.*0\.000025–$/)
 
   for (const [name, needed] of counts) expect(needed, name).toBeLessThanOrEqual(CLICKS_MAX)
   await expect(pageOf(counts)).toMatchFileSnapshot('../../../docs/console-clicks.md')
