@@ -1,5 +1,6 @@
 import { durabilitySentences } from '../src/base/db/durability-sentences.ts'
 import { errorTable } from '../src/base/domain/errors.ts'
+import { fieldSentences, ruleSentences } from '../src/base/domain/field-sentences.ts'
 import { hosterSentences } from '../src/base/domain/hoster-sentences.ts'
 import { hosterStates } from '../src/base/domain/hoster-state.ts'
 import { installationRoles, memberRoles } from '../src/base/domain/member-role.ts'
@@ -159,6 +160,8 @@ export const sentences: Sentences = {
   ...trustSentences,
   ...refusals,
   ...hosterSentences,
+  ...fieldSentences,
+  ...ruleSentences,
 }
 
 /** The English text of each code. Only the files of other languages have them: see code-text.ts. */

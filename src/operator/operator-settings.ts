@@ -53,7 +53,7 @@ export function createOperatorSettings({
           differencesOf(valueAt(before.settings, key), valueAt(after, key), key),
         )
         const problem = rules.problemOf(after)
-        if (problem !== null) throw refusal(problem)
+        if (problem !== null) throw refusal(problem.text, problem.key)
         const next = await writeSettingsVersion(sql, { version, settings: after, reason })
         await noteAction(sql, {
           action: 'settings.changed',
@@ -85,4 +85,6 @@ function valueAt(settings: unknown, key: string): unknown {
   return key.split('.').reduce((inner, step) => (isJsonObject(inner) ? inner[step] : undefined), settings)
 }
 
-const refusal = (message: Said | string) => new ApiError('invalid_value', { message, param: 'changes' })
+function refusal(message: Said | string, key: string | null = null): ApiError {
+  return new ApiError('invalid_value', { message, param: key === null ? 'changes' : `changes.${key}` })
+}

@@ -113,7 +113,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
     refuseSecretsIn(settings)
     const { name, base_url: baseUrl } = settings
     if (typeof name === 'string' && namesInFile().has(name))
-      throw refusal(sayRefusal('refusal.provider_in_file', { name }))
+      throw refusal(sayRefusal('refusal.provider_in_file', { name }), 'settings.name')
     if (typeof baseUrl === 'string') refuseLinkLocal(baseUrl)
     return readOr400(readEndpoint, { ...settings, ...secrets })
   }
@@ -122,7 +122,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
     const given = definedOf(sent)
     if (before?.settings == null || Object.keys(given).length > 0) return given
     if (before.secretsSealed === null) return {}
-    if (isElsewhere(before.settings, settings)) throw refusal(sayRefusal('refusal.provider_moved'))
+    if (isElsewhere(before.settings, settings)) throw refusal(sayRefusal('refusal.provider_moved'), 'settings.base_url')
     return openSecretsOf(masterKeys, before)
   }
   const secretsOfAsked = async (order: ReturnType<typeof parseAskedProvider>) => {
@@ -141,7 +141,7 @@ export function createOperatorProviders(deps: OperatorProviderDeps): OperatorPro
       check(settings, given)
       const name = settings.name as string
       return write(actor, name, before => {
-        if (before?.settings != null) throw refusal(sayRefusal('refusal.provider_exists', { name }))
+        if (before?.settings != null) throw refusal(sayRefusal('refusal.provider_exists', { name }), 'settings.name')
         return { action: 'provider.created', settings, secrets: given, reason }
       })
     },
@@ -242,7 +242,7 @@ function refuseLinkLocal(baseUrl: string): void {
   if (host === undefined) return
   const address = ipaddr.isValid(host) ? ipaddr.process(host) : null
   if (address?.range() === 'linkLocal' || metadataHosts.has(address?.toString() ?? host))
-    throw refusal(sayRefusal('refusal.link_local', { host }))
+    throw refusal(sayRefusal('refusal.link_local', { host }), 'settings.base_url')
 }
 
 /** Where clouds serve the keys of a machine: GCP, AWS over IPv6, Alibaba, Azure. */
@@ -263,11 +263,14 @@ function readOr400(readEndpoint: ReadEndpoint, entry: JsonObject): readonly Offe
 }
 
 function refuseSupply(error: unknown): never {
-  if (error instanceof SupplyError) throw refusal(error.message)
-  throw error
+  if (!(error instanceof SupplyError)) throw error
+  const { message: text, codes, setting } = error
+  // A key is sent apart from the settings.
+  const isSecret = (providerSecrets as readonly (string | null)[]).includes(setting)
+  throw refusal({ text, codes }, setting === null ? 'settings' : `${isSecret ? 'secrets' : 'settings'}.${setting}`)
 }
 
-const refusal = (message: Said | string) => new ApiError('invalid_value', { message, param: 'settings' })
+const refusal = (message: Said | string, param = 'settings') => new ApiError('invalid_value', { message, param })
 const noProvider = () => new ApiError('not_found', { message: sayRefusal('refusal.no_provider') })
 
 function requireVersion(before: Provider | undefined, version: number): void {

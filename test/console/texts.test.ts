@@ -5,6 +5,8 @@ import { readFile, readSources, translatedLanguages, translationsOf, withTexts }
 import { i18n } from '../../console/src/texts/i18n.ts'
 import { actions, actionsOfSql, jobs, sentences } from '../../console/texts-of-codes.ts'
 import { compiled } from '../../console/texts-plugin.ts'
+import { ruleSentences } from '../../src/base/domain/field-sentences.ts'
+import { sentencesIn } from '../../src/base/domain/said.ts'
 import { timetable } from '../../src/jobs/create-tasks.ts'
 import { lowerRankReasons } from '../../src/wire/api/activity.ts'
 import { unmarkedTexts } from './unmarked-texts.ts'
@@ -134,12 +136,49 @@ test('each sentence of the API is said somewhere, and none is said that the cons
           .join('[\\w.]+')}$`,
       ),
   )
-  const codes = Object.keys(sentences)
+  // The next test finds rules of fields.
+  const codes = Object.keys(sentences).filter(code => !code.startsWith('rule.'))
   expect(codes.length).toBeGreaterThan(100)
   expect(codes.filter(code => !patterns.some(pattern => pattern.test(code)))).toEqual([])
   // Others say what they are, such as parts of a stream.
   expect(said.filter(code => /^[a-z_]+\.[\w.]+$/.test(code) && !codes.includes(code))).toEqual([])
 })
+
+test('each rule for what people type has a sentence, and each sentence a rule', () => {
+  const root = fileURLToPath(new URL('../../src/wire/api/', import.meta.url))
+  const files = globSync('**/*.ts', { cwd: root }).filter(file => !file.endsWith('.test.ts'))
+  const written = files.flatMap(file =>
+    [
+      ...readFileSync(`${root}${file}`, 'utf8').matchAll(
+        /(?:\berror:|(?:[tT]ext|textMessage) =|refusedField\(.*?,)\s*(?:'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`)/g,
+      ),
+    ].map(([, plain, template]) => plain ?? template!.replaceAll(/\$\{.*?\}/g, '9').replaceAll('\\`', '`')),
+  )
+  // Queries begin with "must", and whole sentences with the name of the field.
+  const rules = new Set(written.filter(text => !/^(must|"|\d)/.test(text)))
+  const codesOf = (rule: string) => sentencesIn(ruleSentences)(rule).map(({ code }) => code)
+  expect([...rules].filter(rule => codesOf(rule).length === 0).sort()).toEqual([...unseenRules].sort())
+  const used = new Set([...rules].flatMap(codesOf))
+  expect(Object.keys(ruleSentences).filter(code => !used.has(code))).toEqual([])
+})
+
+/** For values that no person types: pages send one of a few, or what another program gave them. */
+const unseenRules = [
+  'HTTP status 500',
+  'a path of this server: one slash, then neither a slash nor a backslash',
+  'an array of scopes',
+  'an array of scopes, each once',
+  'an object with fields of 9',
+  'approve or refuse',
+  'direct or agent',
+  'end or keep',
+  'null',
+  'revoke or hand_over',
+  'the id of a service',
+  'the query that the service added to the address',
+  'the secret of an invitation: the part of its link after #',
+  'what the browser returned for a passkey',
+]
 
 /** Returns the names of placeholders and the tags of a message, sorted. */
 function parts(message: string): string[] {

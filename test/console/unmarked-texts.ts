@@ -18,7 +18,7 @@ const sameEverywhere = [
   ...[/^(?:USD|UTC|API|CSV|JSON|URL|kB|MB|ms|min|s|B|p50|p95|fp\d|int\d|Ctrl K|Ctrl\+K)$/],
   // Codes, addresses, commands and examples of them.
   ...[/^--?[a-z]/, /Authorization: Bearer$/, /\[role=/, /^\d+px /, /"Atkinson/],
-  ...[/^[a-z0-9_./*-]*$/, /^[X-]+$/, /^https?:/, /^sk-sy-/, /^(?:switchyard|curl|umask) /],
+  ...[/^[a-z0-9_./*-]*$/, /^[X-]+$/, /^https?:/, /^sk-sy-/, /^(?:switchyard|curl|umask|npm) /],
 ]
 
 /**

@@ -225,21 +225,25 @@ test('a trial sends one request and says what it cost, or what the server said',
 })
 
 test.each([
-  [{ base_url: 'https://api.example.com/v1/chat/completions' }, 'base_url ends in /chat/completions'],
-  [{ models: [{ id: 'a' }] }, 'a model without a price cannot be sold'],
-  [{ models: [] }, 'models is empty'],
-  [{ name: 'Upper' }, 'name'],
-  [{ name: 'demo' }, 'built-in endpoint'],
-  [{ name: 'in-file' }, 'declared in switchyard.yaml'],
-  [{ api_key: 'in-settings' }, 'is a key'],
-  [{ unknown_key: 1 }, 'unknown_key is not a setting'],
-  [{ base_url: 'http://169.254.169.254/v1' }, 'network link'],
-  [{ base_url: 'http://[::ffff:169.254.169.254]/v1' }, 'network link'],
-  [{ base_url: 'http://metadata.google.internal./v1' }, 'network link'],
-  [{ base_url: '$' + '{SWITCHYARD_MASTER_KEY}' }, 'must be an http'],
-])('settings that cannot work are refused: %j', async (wrong, text) => {
+  [
+    { base_url: 'https://api.example.com/v1/chat/completions' },
+    '"base_url" ends in /chat/completions',
+    'settings.base_url',
+  ],
+  [{ models: [{ id: 'a' }] }, 'a model without a price cannot be sold', 'settings.models[0].price_per_million_usd'],
+  [{ models: [] }, '"models" is empty', 'settings.models'],
+  [{ name: 'Upper' }, '"name" is "Upper"', 'settings.name'],
+  [{ name: 'demo' }, 'built-in endpoint', 'settings.name'],
+  [{ name: 'in-file' }, 'declared in switchyard.yaml', 'settings.name'],
+  [{ api_key: 'in-settings' }, 'is a key', 'settings'],
+  [{ unknown_key: 1 }, '"unknown_key" is not a setting', 'settings.unknown_key'],
+  [{ base_url: 'http://169.254.169.254/v1' }, 'network link', 'settings.base_url'],
+  [{ base_url: 'http://[::ffff:169.254.169.254]/v1' }, 'network link', 'settings.base_url'],
+  [{ base_url: 'http://metadata.google.internal./v1' }, 'network link', 'settings.base_url'],
+  [{ base_url: '$' + '{SWITCHYARD_MASTER_KEY}' }, 'must be an http', 'settings.base_url'],
+])('settings that cannot work are refused at their field: %j', async (wrong, text, param) => {
   const error = await refused('POST', 'providers', { settings: entryFor(newName(), wrong), reason: 'wanted' })
-  expect(error.code).toBe('invalid_value')
+  expect(error).toMatchObject({ code: 'invalid_value', param })
   expect(error.message).toContain(text)
 })
 

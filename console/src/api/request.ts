@@ -11,13 +11,18 @@ export class Problem extends Error {
   /** The field at fault. */
   readonly param: string | null
   readonly requestId: string | null
+  /** As the gateway said it, in English. */
+  readonly english: string
+  readonly sentences: readonly CodedSentence[]
 
-  constructor(message: string, { status, code, param = null, requestId = null }: ProblemFacts) {
-    super(message)
+  constructor(english: string, { status, code, param = null, requestId = null, sentences = [] }: ProblemFacts) {
+    super(errorText(code, english, sentences))
     this.status = status
     this.code = code
     this.param = param
     this.requestId = requestId
+    this.english = english
+    this.sentences = sentences
   }
 }
 
@@ -31,6 +36,7 @@ interface ProblemFacts {
   readonly code: string
   readonly param?: string | null
   readonly requestId?: string | null
+  readonly sentences?: readonly CodedSentence[]
 }
 
 /**
@@ -81,10 +87,11 @@ export async function problemOf(response: Response): Promise<Problem> {
   // A proxy answers so in place of a gateway that restarts.
   if (body?.error === undefined && [502, 503, 504].includes(response.status)) return noAnswer()
   const status = response.status
-  const { message = t`The gateway answered ${status}.`, message_codes, code, param } = body?.error ?? {}
-  return new Problem(errorText(code ?? '', message, message_codes), {
+  const { message = t`The gateway answered ${status}.`, message_codes = [], code, param } = body?.error ?? {}
+  return new Problem(message, {
     status,
     code: code ?? 'unknown',
+    sentences: message_codes,
     param: param ?? null,
     requestId,
   })

@@ -1,7 +1,7 @@
 import { t } from '@lingui/core/macro'
 import { Button, Modal, type ModalProps } from '@mantine/core'
 import type { ReactNode } from 'react'
-import { FormProblem } from './FormProblem.tsx'
+import { FormFields } from './FormFields.tsx'
 import styles from './parts.module.css'
 
 /**
@@ -47,8 +47,7 @@ export function FormDialog({
           onSubmit()
         }}
       >
-        {children}
-        <FormProblem error={error} />
+        <FormFields error={error}>{children}</FormFields>
         <div className={styles.actions}>
           <Button type="submit" variant={isDanger ? 'danger' : 'filled'} loading={isPending} disabled={isDisabled}>
             {action}

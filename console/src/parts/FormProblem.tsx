@@ -1,11 +1,11 @@
 import styles from './parts.module.css'
 
-/** The error of a form, in the words of the API. */
-export function FormProblem({ error }: { error: Error | null }) {
-  if (error === null) return null
+/** The error of a form. */
+export function FormProblem({ error, text = error?.message ?? null }: { error: Error | null; text?: string | null }) {
+  if (text === null) return null
   return (
     <p role="alert" className={styles.formProblem}>
-      {error.message}
+      {text}
     </p>
   )
 }

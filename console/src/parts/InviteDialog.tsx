@@ -6,6 +6,7 @@ import type { MadeInvite } from '#api/people.ts'
 import { useWrite } from '../api/use-write.ts'
 import { CodeBlock } from './CodeBlock.tsx'
 import { FormDialog } from './FormDialog.tsx'
+import { Field } from './FormFields.tsx'
 import styles from './parts.module.css'
 
 export interface RoleChoice {
@@ -91,14 +92,16 @@ export function InviteDialog({
           data-autofocus
         />
       )}
-      <TextInput
-        label={t`E-mail address`}
-        type="email"
-        required
-        value={email}
-        onChange={event => setEmail(event.currentTarget.value)}
-        {...(newName === undefined && { 'data-autofocus': true })}
-      />
+      <Field name="email">
+        <TextInput
+          label={t`E-mail address`}
+          type="email"
+          required
+          value={email}
+          onChange={event => setEmail(event.currentTarget.value)}
+          {...(newName === undefined && { 'data-autofocus': true })}
+        />
+      </Field>
       {roles.length > 0 && (
         <Select label={t`Role`} data={[...roles]} value={role} onChange={value => setRole(value ?? role)} />
       )}

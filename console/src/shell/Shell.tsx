@@ -69,6 +69,15 @@ export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?:
           <MenuDrawer isOpen={isMenuOpen} onClose={menu.close}>
             <div className={styles.nav}>
               <NavLinks items={items.slice(4)} PageLink={RouterLink} className={styles.navLink} />
+              <button
+                type="button"
+                className={styles.navLink}
+                aria-haspopup="dialog"
+                onClick={() => {
+                  menu.close()
+                  find.open()
+                }}
+              >{t`Find`}</button>
               <a href="/docs" className={styles.navLink}>{t`API reference`}</a>
             </div>
             <Switcher />

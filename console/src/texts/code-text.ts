@@ -45,5 +45,5 @@ function translated(codes: readonly CodedSentence[]): string | undefined {
   })
   if (codes.length === 0 || sentences.length < codes.length) return undefined
   // Chinese has no blanks between sentences.
-  return sentences.join(' ').replaceAll(/(?<=[。！？；]) /g, '')
+  return sentences.join(' ').replaceAll(/(?<=[。！？；：]) /g, '')
 }

@@ -154,6 +154,14 @@ export const refusals = {
   'refusal.password_common': 'This password is one of the most common ones.',
   'refusal.password_no_letters': 'The password has no letters.',
   'refusal.password_word': 'The password is one common word with digits or signs around it.',
+  'refusal.server_name_unknown': 'No server has the name {host}. Check the address.',
+  'refusal.server_silent': 'Nothing answers at {address}. Check the port, and that the server runs.',
+  'refusal.server_unreachable': '{address} cannot be reached: {error}.',
+  'refusal.server_refuses_key':
+    '{address} answers {status}: it refuses the key. Check it, and that it may list models.',
+  'refusal.server_without_list':
+    '{address} answers {status} without a list of models. Check the address, such as whether it ends in /v1.',
+  'refusal.server_says': 'The server says: {answer}.',
   'refusal.password_choose': 'Choose another one, such as four words.',
 } as const
 

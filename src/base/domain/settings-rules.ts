@@ -24,8 +24,8 @@ export interface SettingsRules {
   fields(managed: Settings): ManagedField[]
   /** Undefined: the setting cannot be managed. */
   settingOf(key: string): { readonly movesMoney: boolean; readonly isInFile: boolean } | undefined
-  /** What is wrong with settings, together with the file; null: nothing. */
-  problemOf(managed: Settings): string | null
+  /** What is wrong with settings, together with the file, and the first key at fault; null: nothing. */
+  problemOf(managed: Settings): { readonly text: string; readonly key: string | null } | null
   /** Returns settings with another value of one; without it for undefined. */
   withValue(managed: Settings, key: string, value: unknown): Settings
 }

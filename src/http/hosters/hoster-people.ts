@@ -1,7 +1,9 @@
 import { z } from 'zod'
+import { usd, usdPerMillion } from '../../base/domain/money.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
 import type { HosterKeyListing } from '../../market/marketplace/hoster-keys.ts'
+import type { HosterTerms } from '../../market/marketplace/hoster-service.ts'
 import {
   hosterKeyList,
   hosterKeyRequest,
@@ -84,6 +86,7 @@ export function hosterPeopleEndpoints(deps: HosterEndpointDeps): Endpoint[] {
   const { service } = deps
   const memberships = async ({ signedIn }: EndpointContext): Promise<z.infer<typeof hosterMemberships>> => ({
     data: (await service.memberships(signedIn.person.personId)).map(({ hosterId: id, ...rest }) => ({ id, ...rest })),
+    terms: shownTerms(service.terms()),
   })
   const members = async (hosterId: string): Promise<z.infer<typeof hosterMembers>> => ({
     data: (await service.members(hosterId)).map(({ personId: id, joinedAt, ...rest }) => ({
@@ -148,5 +151,15 @@ function showKey({ keyId, name, hint, scopes, createdAt, expiresAt }: HosterKeyL
     scopes: [...scopes],
     created_at: createdAt.toISOString(),
     expires_at: expiresAt?.toISOString() ?? null,
+  }
+}
+
+function shownTerms({ shareBps, holdDays, minNanos, maxPrice }: HosterTerms) {
+  return {
+    share_percent: shareBps / 100,
+    hold_days: holdDays,
+    min_payout_usd: usd(minNanos),
+    max_input_usd_per_million: usdPerMillion(maxPrice.inputPicoPerToken),
+    max_output_usd_per_million: usdPerMillion(maxPrice.outputPicoPerToken),
   }
 }

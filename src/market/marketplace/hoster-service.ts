@@ -4,6 +4,7 @@ import { ApiError } from '../../base/domain/errors.ts'
 import { sayOfHoster } from '../../base/domain/hoster-sentences.ts'
 import type { HosterState } from '../../base/domain/hoster-state.ts'
 import type { MemberRole } from '../../base/domain/member-role.ts'
+import type { Nanos } from '../../base/domain/money.ts'
 import { sayRefusal } from '../../base/domain/refusals.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { StoredManifest } from '../../wire/api/hoster-manifest.ts'
@@ -40,6 +41,8 @@ import { enqueueProbes, enqueueVerification, startVerification } from './verific
 export interface HosterService {
   /** Returns the hosters of a person. */
   memberships(personId: string): Promise<HosterMembership[]>
+  /** Returns what the operator offers those who apply now. */
+  terms(): HosterTerms
   /** Makes a hoster and returns its id. Rejects like `applyAsHoster`, and with `sign_up_closed`. */
   apply(actor: StateActor, application: { name: string; server: HosterServer; personId: string }): Promise<string>
   show(hosterId: string): Promise<{ hoster: OwnHoster; trustScore: number; changes: PastStateChange[] }>
@@ -91,6 +94,16 @@ export interface HosterServiceDeps {
   /** The share of each charge that a new hoster earns. */
   readonly shareBps: number
   readonly acceptsApplications: boolean
+  /** When and from which amount on hosters are paid. */
+  readonly payouts: Pick<HosterTerms, 'holdDays' | 'minNanos'>
+}
+
+export interface HosterTerms {
+  readonly shareBps: number
+  readonly holdDays: number
+  /** Less is not paid out. */
+  readonly minNanos: Nanos
+  readonly maxPrice: ManifestRules['max']
 }
 
 export function createHosterService(deps: HosterServiceDeps): HosterService {
@@ -118,6 +131,7 @@ export function createHosterService(deps: HosterServiceDeps): HosterService {
 
   return {
     memberships: personId => listHosterMemberships(pool, personId).catch(refuseOutage),
+    terms: () => ({ ...deps.payouts, shareBps: deps.shareBps, maxPrice: rules.max }),
     async apply(actor, application) {
       if (!deps.acceptsApplications)
         throw new ApiError('sign_up_closed', {

@@ -59,6 +59,7 @@ export async function showOffers(
       change_minutes: rules.changeIntervalMs / MINUTE_MS,
       rise_percent: rules.risePercent,
       notice_hours: rules.riseNoticeMs / HOUR_MS,
+      share_percent: shareBps / 100,
     },
     data: offered
       .toSorted((a, b) => (a.model.modelId < b.model.modelId ? -1 : 1))

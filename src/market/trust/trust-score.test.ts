@@ -93,4 +93,8 @@ test('the page says what would raise the score', () => {
     '50 more requests of customers.',
     'Verify a domain and a payout account: the cap rises from 0.7 to 0.9.',
   ])
+  const newcomer = { ...trusted, standing: 'unverified', reliability: counts(0), honesty: counts(0) } as const
+  expect(waysToRaise(trustScore(newcomer)).map(({ text }) => text)).toContain(
+    'Verify a domain and a payout account: the cap rises from 0.7 to 0.9.',
+  )
 })

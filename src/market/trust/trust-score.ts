@@ -109,7 +109,9 @@ function gate(name: Gate['name'], has: number): Gate {
 export function waysToRaise({ components, gates, cap, standing, product }: Omit<TrustScore, 'score'>): Said[] {
   const ways: Said[] = []
   for (const { name, has, needs, isPassed } of gates) if (!isPassed) ways.push(gateTexts[name](has, needs))
-  if (product > cap) ways.push(standing === 'unverified' ? say('trust.verify') : say('trust.contract'))
+  // No score above the cap is possible, so a hoster learns of it before the cap is what holds it back.
+  if (standing === 'unverified') ways.push(say('trust.verify'))
+  else if (product > cap) ways.push(say('trust.contract'))
   const weakest = elementAt(
     components.toSorted((a, b) => a.bound ** a.exponent - b.bound ** b.exponent),
     0,

@@ -98,6 +98,9 @@ export function startMarketplace(
     get acceptsApplications() {
       return hosters.applications === 'open'
     },
+    get payouts() {
+      return config.payouts
+    },
   })
   const invites = createHosterInvites({
     invitations,

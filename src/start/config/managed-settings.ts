@@ -118,9 +118,9 @@ export function createSettingsRules(file: () => Pick<Config, 'written'>): Settin
         withManaged(managed, file())
         return null
       } catch (error) {
-        if (error instanceof ConfigError)
-          return error.problems.map(({ key, message }) => `${key ?? 'They'} ${message}.`).join(' ')
-        throw error
+        if (!(error instanceof ConfigError)) throw error
+        const texts = error.problems.map(({ key, message }) => `${key === null ? 'They' : `"${key}"`} ${message}.`)
+        return { text: texts.join(' '), key: error.problems[0]?.key ?? null }
       }
     },
   }

@@ -18,16 +18,19 @@ export function readEndpoint(entry: JsonObject): readonly Offer[] {
   const { google_service_account: account } = entry
   // Text of a browser must not name a file of this machine. `readManagedFile` reads those of files.
   if (typeof account === 'string' && !account.trim().startsWith('{'))
-    throw new SupplyError('invalid_value', 'google_service_account must be the JSON of the key of a service account.')
+    throw new SupplyError(
+      'invalid_value',
+      '"google_service_account" must be the JSON of the key of a service account.',
+      'google_service_account',
+    )
   const problems: ConfigProblem[] = []
   // JSON is YAML. What the file would replace stays as it is.
   const text = JSON.stringify({ endpoints: [entry] }).replaceAll('${', () => '$${')
   const settings = readSettings(text, 'provider', {}, problems)
   if (settings === undefined || problems.length > 0) {
-    const texts = problems.map(
-      ({ key, message }) => `${(key ?? '').replace(/^endpoints\[0\]\.?/, '') || 'It'} ${message}.`,
-    )
-    throw new SupplyError('invalid_value', texts.join(' '))
+    const found = problems.map(({ key, message }) => ({ key: (key ?? '').replace(/^endpoints\[0\]\.?/, ''), message }))
+    const texts = found.map(({ key, message }) => `${key === '' ? 'It' : `"${key}"`} ${message.replace(/\.$/, '')}.`)
+    throw new SupplyError('invalid_value', texts.join(' '), found[0]?.key || null)
   }
   return configuredOffers(settings)
 }

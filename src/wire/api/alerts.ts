@@ -7,7 +7,7 @@ import {
   type NewAlertRule,
 } from '../../base/domain/alert-rule.ts'
 import { type Nanos, usd } from '../../base/domain/money.ts'
-import { invalidField } from '../dialects/json/body-refusal.ts'
+import { refusedField } from '../dialects/json/body-refusal.ts'
 import { parseStrictBody } from './strict-body.ts'
 import { readUsdAmount, usdAmount } from './usd-amount.ts'
 
@@ -154,7 +154,7 @@ function parseThreshold(amount: number | string | null): Nanos | null {
   if (amount === null) return null
   const nanos = readUsdAmount(amount)
   if (nanos !== undefined) return nanos
-  throw invalidField('threshold_usd', thresholdText, amount)
+  throw refusedField('threshold_usd', thresholdText, amount)
 }
 
 /**

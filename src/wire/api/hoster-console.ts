@@ -128,6 +128,7 @@ export const hosterOffers = z
         change_minutes: z.number().describe('The least time between two changes.'),
         rise_percent: z.int().describe('A price that rises by more waits for the notice.'),
         notice_hours: z.number(),
+        share_percent: z.number().describe('Of each charge, what the hoster earns.'),
       })
       .describe('The rules of the operator for prices.'),
     data: z.array(
@@ -196,6 +197,7 @@ export const hosterOffers = z
         change_minutes: 10,
         rise_percent: 20,
         notice_hours: 24,
+        share_percent: 80,
       },
       data: [
         {

@@ -3,7 +3,7 @@ import { type Feature, features } from '../../base/domain/chat-job.ts'
 import { MODEL_ID, modelIdText, UPSTREAM_MODEL_ID, upstreamModelIdText } from '../../base/domain/model-id.ts'
 import { parseUsdPerToken } from '../../base/domain/money.ts'
 import { PLAIN_TEXT } from '../../base/runtime/plain-text.ts'
-import { invalidField } from '../dialects/json/body-refusal.ts'
+import { refusedField } from '../dialects/json/body-refusal.ts'
 import { parseStrictBody } from './strict-body.ts'
 
 // The manifest of a hoster: its models and prices, in the form of OpenRouter's document for providers. Each `error`
@@ -190,7 +190,7 @@ export function parseManifest(body: Buffer): Manifest {
 export function manifestPrice({ pricing, ...model }: ManifestModel, param: string): ManifestPrice {
   const picoOf = (field: keyof typeof pricing, text: string) => {
     const found = parseUsdPerToken(text)
-    if (found === undefined) throw invalidField(`${param}.pricing.${field}`, priceText, text)
+    if (found === undefined) throw refusedField(`${param}.pricing.${field}`, priceText, text)
     return found
   }
   const pico = (field: keyof typeof pricing) => {
@@ -200,9 +200,9 @@ export function manifestPrice({ pricing, ...model }: ManifestModel, param: strin
   const input = picoOf('prompt', pricing.prompt)
   const output = picoOf('completion', pricing.completion)
   // A price of zero is a mistake, or buys traffic.
-  if (input === 0n) throw invalidField(`${param}.pricing.prompt`, 'above zero', pricing.prompt)
+  if (input === 0n) throw refusedField(`${param}.pricing.prompt`, 'above zero', pricing.prompt)
   if (output === 0n && taskFeaturesOf(model).some(task => task === 'chat' || task === 'completions'))
-    throw invalidField(`${param}.pricing.completion`, 'above zero', pricing.completion)
+    throw refusedField(`${param}.pricing.completion`, 'above zero', pricing.completion)
   return {
     inputPicoPerToken: input,
     outputPicoPerToken: output,
@@ -223,7 +223,7 @@ function requireGoodPrices({ models }: Manifest): void {
   const seen = new Set<string>()
   models.forEach((model, index) => {
     manifestPrice(model, `models[${index}]`)
-    if (seen.has(model.id)) throw invalidField(`models[${index}].id`, 'named once in the manifest', model.id)
+    if (seen.has(model.id)) throw refusedField(`models[${index}].id`, 'named once in the manifest', model.id)
     seen.add(model.id)
   })
 }

@@ -79,6 +79,15 @@ export const hosterMemberships = z
   .object({
     id: z.string().optional().describe('After an application: the new hoster.'),
     data: z.array(z.object({ id: z.string(), name: z.string(), state, role: z.enum(memberRoles) })),
+    terms: z
+      .object({
+        share_percent: z.number().describe('Of each charge, what a new hoster earns.'),
+        hold_days: z.number().describe('How old a request is before its share is paid out.'),
+        min_payout_usd: z.number().describe('Less is not paid out.'),
+        max_input_usd_per_million: z.number(),
+        max_output_usd_per_million: z.number(),
+      })
+      .describe('What the operator offers those who apply now.'),
   })
   .meta({ id: 'HosterMemberships' })
 

@@ -6,7 +6,7 @@ import type { Nanos } from '../../base/domain/money.ts'
 import { readInstant } from '../../base/runtime/instant.ts'
 import { isPlain, PLAIN_TEXT } from '../../base/runtime/plain-text.ts'
 import { modelId } from '../dialects/field-schemas.ts'
-import { invalidField } from '../dialects/json/body-refusal.ts'
+import { refusedField } from '../dialects/json/body-refusal.ts'
 import { changedDefaults, keyDefaultsRequest } from './key-defaults.ts'
 import type { ListedKey } from './keys.ts'
 import { label as labelText } from './label.ts'
@@ -280,13 +280,13 @@ function resetWithoutLimit(): ApiError {
 
 function parseExpiry(text: string, nowEpochMs: number): Date {
   const epochMs = readInstant(text)
-  if (epochMs === undefined || epochMs <= nowEpochMs) throw invalidField('expires_at', expiryText, text)
+  if (epochMs === undefined || epochMs <= nowEpochMs) throw refusedField('expires_at', expiryText, text)
   return new Date(epochMs)
 }
 
 /** Throws ApiError `invalid_value`. */
 export function parseLimit(amount: number | string): Nanos {
   const nanos = readUsdAmount(amount)
-  if (nanos === undefined) throw invalidField('spend_limit_usd', limitText, amount)
+  if (nanos === undefined) throw refusedField('spend_limit_usd', limitText, amount)
   return nanos
 }

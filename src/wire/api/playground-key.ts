@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Nanos } from '../../base/domain/money.ts'
-import { invalidField } from '../dialects/json/body-refusal.ts'
+import { refusedField } from '../dialects/json/body-refusal.ts'
 import { parseStrictBody } from './strict-body.ts'
 import { readUsdAmount } from './usd-amount.ts'
 
@@ -21,6 +21,6 @@ export const playgroundKeyRequest = z.strictObject(
 export function parsePlaygroundKey(bytes: Buffer): Nanos {
   const { spend_limit_usd: amount } = parseStrictBody(bytes, playgroundKeyRequest, 'a playground key')
   const nanos = readUsdAmount(amount)
-  if (nanos === undefined) throw invalidField('spend_limit_usd', limitText, amount)
+  if (nanos === undefined) throw refusedField('spend_limit_usd', limitText, amount)
   return nanos
 }

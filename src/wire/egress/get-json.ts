@@ -79,10 +79,22 @@ function send(url: string, options: GetJsonOptions, body: Body | undefined): Pro
       }
     })
     request.on('error', (error: NodeJS.ErrnoException) => {
-      reject(signal.aborted ? tooSlow() : new Error(error.code ?? error.message))
+      reject(signal.aborted ? tooSlow() : noAnswer(error, url))
     })
     request.end(body?.text)
   })
+}
+
+/** Says in words what the codes of usual failures mean. The error keeps its code. */
+function noAnswer({ code, message }: NodeJS.ErrnoException, url: string): Error {
+  const { hostname } = new URL(url)
+  const reasons: Readonly<Record<string, string>> = {
+    ENOTFOUND: `no server has the name ${hostname}`,
+    ECONNREFUSED: 'nothing answers at this address and port',
+    ECONNRESET: 'the connection was closed without an answer',
+    CERT_HAS_EXPIRED: 'the certificate of the server has expired',
+  }
+  return Object.assign(new Error(reasons[code ?? ''] ?? code ?? message), { code })
 }
 
 function parsed(text: string): unknown {

@@ -59,14 +59,11 @@ test('a top-up shows what to pay, and its credit arrives without a reload once t
   // No header takes this character.
   await dialog.getByLabel('USD').fill('25 €')
   await dialog.getByRole('button', { name: 'Continue' }).click()
-  await dialog
-    .getByRole('alert')
-    .getByText(/amount_usd/)
-    .waitFor()
+  await dialog.getByText(/^“USD” must be/).waitFor()
   await dialog.getByLabel('USD').fill('2')
   await dialog.getByRole('button', { name: 'Continue' }).click()
   // The limits of the API, in its words.
-  await expect.poll(() => dialog.getByRole('alert').textContent()).toContain('5')
+  await expect.poll(() => dialog.locator('[id$="-error"]').textContent()).toContain('5')
   // A thousand, or one: the form is not sent.
   await dialog.getByLabel('USD').fill('1,000')
   await dialog.getByText('This can be read as 1000 or as 1.000. Write it without a comma.').waitFor()

@@ -52,7 +52,7 @@ test('a setting is changed and taken back, a tier is added, and what the file de
   await page.getByLabel('Daily spend cap').fill('seven')
   await page.getByLabel('Reason').fill('for partners')
   await click(page, /^Add$/)
-  await page.getByText(/daily_spend_cap_usd is "seven"/).waitFor()
+  await page.getByText(/^“Daily spend cap in USD” is "seven"/).waitFor()
   await page.getByLabel('Daily spend cap').fill('7')
   await click(page, /^Add$/)
   await row(page, 'Tiers', 'gold.daily_spend_cap_usd').getByText('7').waitFor()

@@ -11,6 +11,7 @@ import { queryText } from '../../api/request.ts'
 import { timeText } from '../../format/time-text.ts'
 import { CsvExport } from '../../parts/CsvExport.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Filters } from '../../parts/Filters.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { outcomeWords } from '../../parts/outcome-words.ts'
 import { Page } from '../../parts/Page.tsx'
@@ -34,7 +35,7 @@ export function Activity() {
   if (isEmpty) {
     return (
       <Page title={t`Activity`}>
-        <Filters customerId={customerId} filter={filter} />
+        <ActivityFilters customerId={customerId} filter={filter} />
         <Panel>
           <EmptyState text={t`"Before" must be later than "From": the day of "Before" is not part of the list.`} />
         </Panel>
@@ -53,7 +54,7 @@ export function Activity() {
         />
       }
     >
-      <Filters customerId={customerId} filter={filter} />
+      <ActivityFilters customerId={customerId} filter={filter} />
       <HourBars customerId={customerId} filter={filter} />
       <Panel>
         <Loaded query={list} height={720}>
@@ -164,7 +165,7 @@ function Nothing({ customerId, isFiltered }: { customerId: string; isFiltered: b
 /** A customer may have a thousand keys. Typing finds the others. */
 const OPTIONS_AT_ONCE = 100
 
-function Filters({ customerId, filter }: { customerId: string; filter: ActivitySearch }) {
+function ActivityFilters({ customerId, filter }: { customerId: string; filter: ActivitySearch }) {
   const navigate = useNavigate()
   const models = useQuery(breakdownQuery(customerId, 90))
   const keys = useKeyNames()
@@ -180,7 +181,7 @@ function Filters({ customerId, filter }: { customerId: string; filter: ActivityS
   const labelNames = new Set(filter.label === undefined ? used : [...used, filter.label])
   const any = (text: string) => ({ value: '', label: text })
   return (
-    <section className={styles.filters} aria-label={t`Filters`}>
+    <Filters set={Object.values(filter).filter(value => value !== undefined).length} className={styles.filters}>
       <Select
         label={t`Model`}
         searchable
@@ -250,6 +251,6 @@ function Filters({ customerId, filter }: { customerId: string; filter: ActivityS
         value={filter.to?.slice(0, 10) ?? ''}
         onChange={event => set({ to: event.currentTarget.value })}
       />
-    </section>
+    </Filters>
   )
 }

@@ -9,6 +9,7 @@ import { readAmount } from '../../format/typed-number.ts'
 import { roundUsd } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import styles from './credits.module.css'
 
 type Driver = PaymentOptions['drivers'][number]
@@ -66,15 +67,17 @@ export function AddCreditDialog({
       onSubmit={() => start.mutate()}
       onClose={onClose}
     >
-      <AmountField
-        label="USD"
-        description={t`From ${roundUsd(min_usd)} to ${roundUsd(max_usd)} USD`}
-        required
-        maxLength={AMOUNT_CHARS_MAX}
-        value={amount}
-        onText={setAmount}
-        data-autofocus
-      />
+      <Field name="amount_usd">
+        <AmountField
+          label="USD"
+          description={t`From ${roundUsd(min_usd)} to ${roundUsd(max_usd)} USD`}
+          required
+          maxLength={AMOUNT_CHARS_MAX}
+          value={amount}
+          onText={setAmount}
+          data-autofocus
+        />
+      </Field>
       <div className={styles.buttons}>
         {PRESETS_USD.filter(preset => preset >= min_usd && preset <= max_usd).map(preset => (
           <Button key={preset} variant="default" size="compact-md" onClick={() => setAmount(String(preset))}>

@@ -5,6 +5,7 @@ import type { TopUp } from '#api/payments.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 
 /** Turns the code of a voucher into credit. */
 export function RedeemDialog({ customerId, onClose }: { customerId: string; onClose: () => void }) {
@@ -26,16 +27,18 @@ export function RedeemDialog({ customerId, onClose }: { customerId: string; onCl
       onSubmit={() => redeem.mutate()}
       onClose={onClose}
     >
-      <TextInput
-        label={t`Code of the voucher`}
-        placeholder="XXXXX-XXXXX-XXXXX-XXXXX-XXXXX"
-        autoComplete="off"
-        spellCheck={false}
-        required
-        value={code}
-        onChange={event => setCode(event.currentTarget.value)}
-        data-autofocus
-      />
+      <Field name="code">
+        <TextInput
+          label={t`Code of the voucher`}
+          placeholder="XXXXX-XXXXX-XXXXX-XXXXX-XXXXX"
+          autoComplete="off"
+          spellCheck={false}
+          required
+          value={code}
+          onChange={event => setCode(event.currentTarget.value)}
+          data-autofocus
+        />
+      </Field>
     </FormDialog>
   )
 }

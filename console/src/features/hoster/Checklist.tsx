@@ -68,9 +68,16 @@ function Steps({ hoster, found }: { hoster: OwnHoster; found: Verification }) {
   const passedProbes = probes.length > 0 && probes.every(({ passed }) => passed >= PROBES)
   return (
     <ol className={styles.steps}>
-      <Step title={t`A way to your server`} isDone>
+      {/* An agent that has connected with a key of the hoster is both: the way, and the proof. */}
+      <Step title={t`A way to your server`} isDone={transport === 'direct' || challenge.passed}>
         <p className={styles.hint}>
-          {transport === 'agent' ? t`Your agent connects to the gateway.` : <code>{baseUrl}</code>}
+          {transport === 'direct' ? (
+            <code>{baseUrl}</code>
+          ) : challenge.passed ? (
+            t`Your agent has connected to the gateway.`
+          ) : (
+            t`Your agent has not connected yet.`
+          )}
         </p>
       </Step>
       <Step title={t`Proof that the server is yours`} isDone={challenge.passed} problem={problemText(challenge)}>

@@ -5,7 +5,6 @@ import type { HosterOffers } from '#api/hoster-console.ts'
 import type { Manifest, ManifestModel, StoredManifest } from '#api/hoster-manifest.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
-import { fieldProblem } from './field-problem.ts'
 import styles from './hoster.module.css'
 import { ModelFields } from './ModelFields.tsx'
 import { manifestPath, withModel } from './manifest-edits.ts'
@@ -63,19 +62,12 @@ export function ModelDialog({
       onSubmit={() => save.mutate()}
       onClose={onClose}
     >
-      <ModelFields
-        input={input}
-        onChange={setInput}
-        isNew={edited === null}
-        problemOf={field => fieldProblem(save.error, `models[${index}].${field}`)}
-      />
-      {isFirst && (
-        <TermsFields input={terms} onChange={setTerms} problemOf={field => fieldProblem(save.error, field)} />
-      )}
+      <ModelFields input={input} onChange={setInput} isNew={edited === null} path={`models[${index}]`} rules={rules} />
+      {isFirst && <TermsFields input={terms} onChange={setTerms} />}
       <p className={styles.hint}>
         <Trans>
           A new price applies to later requests, at most once in {rules.change_minutes} minutes. A rise of more than{' '}
-          {rules.rise_percent} % waits {rules.notice_hours} hours.
+          {rules.rise_percent} % waits {rules.notice_hours} hours. You earn {rules.share_percent} % of each charge.
         </Trans>
       </p>
     </FormDialog>

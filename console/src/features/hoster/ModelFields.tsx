@@ -1,8 +1,11 @@
 import { t } from '@lingui/core/macro'
 import { Checkbox, Select, TextInput } from '@mantine/core'
 import { useState } from 'react'
+import type { HosterOffers } from '#api/hoster-console.ts'
 import type { ManifestModel } from '#api/hoster-manifest.ts'
+import { exactUsd } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import styles from './hoster.module.css'
 import { otherTasks } from './manifest-edits.ts'
 import type { ModelInput } from './model-input.ts'
@@ -34,28 +37,30 @@ const featureNames: Readonly<Record<Feature, string>> = {
   rerank: t`Rerank`,
 }
 
-/** The fields of a model. @param props.problemOf whether the gateway refused a field of the manifest's model */
+/** The fields of a model. @param props.path of the model in the manifest */
 export function ModelFields({
   input,
   onChange,
   isNew,
-  problemOf,
+  path,
+  rules,
 }: {
   input: ModelInput
   onChange: (input: ModelInput) => void
   isNew: boolean
-  problemOf: (field: string) => boolean
+  path: string
+  rules: Pick<HosterOffers['rules'], 'max_input_usd_per_million' | 'max_output_usd_per_million'>
 }) {
-  type Field = Exclude<keyof ModelInput, 'features'>
-  const field = (name: Field, param: string) => ({ value: input[name], error: problemOf(param) })
-  const text = (name: Field, param: string) => ({
-    ...field(name, param),
+  type TypedField = Exclude<keyof ModelInput, 'features'>
+  const text = (name: TypedField) => ({
+    value: input[name],
     onChange: (event: { currentTarget: { value: string } }) =>
       onChange({ ...input, [name]: event.currentTarget.value }),
   })
-  const price = (name: Field, param: string) => ({
-    ...field(name, `pricing.${param}`),
-    description: t`USD per million tokens`,
+  const price = (name: TypedField, highest?: number) => ({
+    value: input[name],
+    description:
+      highest === undefined ? t`USD per million tokens` : t`USD per million tokens, at most ${exactUsd(highest)}`,
     onText: (typed: string) => onChange({ ...input, [name]: typed }),
   })
   const isChat = !otherTasks.some(task => input.features.includes(task))
@@ -67,54 +72,62 @@ export function ModelFields({
   return (
     <>
       {isNew && (
-        <TextInput
-          label={t`Model`}
-          description={t`The id that customers request.`}
-          required
-          {...text('id', 'id')}
-          data-autofocus
-        />
+        <Field name={`${path}.id`}>
+          <TextInput
+            label={t`Model`}
+            description={t`The id that customers request.`}
+            required
+            {...text('id')}
+            data-autofocus
+          />
+        </Field>
       )}
       <div className={styles.pair}>
-        <AmountField label={t`Input`} required {...price('input', 'prompt')} />
-        <AmountField label={t`Output`} required {...price('output', 'completion')} />
+        <Field name={`${path}.pricing.prompt`}>
+          <AmountField label={t`Input`} required {...price('input', rules.max_input_usd_per_million)} />
+        </Field>
+        <Field name={`${path}.pricing.completion`}>
+          <AmountField label={t`Output`} required {...price('output', rules.max_output_usd_per_million)} />
+        </Field>
       </div>
       <div className={styles.pair}>
-        <TextInput
-          label={t`Context`}
-          description={t`Tokens in and out`}
-          inputMode="numeric"
-          required
-          {...text('context', 'context_length')}
-        />
-        <TextInput
-          label={t`Longest output`}
-          description={t`Tokens`}
-          inputMode="numeric"
-          required
-          {...text('maxOutput', 'max_output_length')}
-        />
+        <Field name={`${path}.context_length`}>
+          <TextInput
+            label={t`Context`}
+            description={t`Tokens in and out`}
+            inputMode="numeric"
+            required
+            {...text('context')}
+          />
+        </Field>
+        <Field name={`${path}.max_output_length`}>
+          <TextInput
+            label={t`Longest output`}
+            description={t`Tokens`}
+            inputMode="numeric"
+            required
+            {...text('maxOutput')}
+          />
+        </Field>
       </div>
-      <TextInput
-        label={t`Id at your server`}
-        description={t`Empty if it is the same.`}
-        placeholder={input.id}
-        {...text('upstream', 'upstream_model')}
-      />
+      <Field name={`${path}.upstream_model`}>
+        <TextInput
+          label={t`Id at your server`}
+          description={t`Empty if it is the same.`}
+          placeholder={input.id}
+          {...text('upstream')}
+        />
+      </Field>
       <details open={isMoreOpen || undefined}>
         <summary>{t`More: cached input, features, quantization`}</summary>
         <div className={styles.more}>
           <div className={styles.pair}>
-            <AmountField
-              label={t`Input read from a cache`}
-              placeholder={t`as input`}
-              {...price('cacheRead', 'input_cache_read')}
-            />
-            <AmountField
-              label={t`Input written to a cache`}
-              placeholder={t`as input`}
-              {...price('cacheWrite', 'input_cache_write')}
-            />
+            <Field name={`${path}.pricing.input_cache_read`}>
+              <AmountField label={t`Input read from a cache`} placeholder={t`as input`} {...price('cacheRead')} />
+            </Field>
+            <Field name={`${path}.pricing.input_cache_write`}>
+              <AmountField label={t`Input written to a cache`} placeholder={t`as input`} {...price('cacheWrite')} />
+            </Field>
           </div>
           <Checkbox.Group
             label={t`What it can do`}
@@ -125,7 +138,6 @@ export function ModelFields({
             }
             value={[...input.features]}
             onChange={chosen => onChange({ ...input, features: chosen })}
-            error={problemOf('supported_features')}
           >
             <div className={styles.choices}>
               {choices.map(([value, label]) => (
@@ -134,24 +146,29 @@ export function ModelFields({
             </div>
           </Checkbox.Group>
           <div className={styles.pair}>
-            <Select
-              label={t`Quantization`}
-              description={t`How the weights are stored`}
-              placeholder={t`not stated`}
-              clearable
-              data={Object.entries(quantizationNames).map(([value, label]) => ({ value, label }))}
-              value={input.quantization === '' ? null : input.quantization}
-              error={problemOf('quantization')}
-              onChange={chosen => onChange({ ...input, quantization: chosen ?? '' })}
-            />
-            <TextInput label={t`Name`} description={t`For people`} placeholder={input.id} {...text('name', 'name')} />
+            <Field name={`${path}.quantization`}>
+              <Select
+                label={t`Quantization`}
+                description={t`How the weights are stored`}
+                placeholder={t`not stated`}
+                clearable
+                data={Object.entries(quantizationNames).map(([value, label]) => ({ value, label }))}
+                value={input.quantization === '' ? null : input.quantization}
+                onChange={chosen => onChange({ ...input, quantization: chosen ?? '' })}
+              />
+            </Field>
+            <Field name={`${path}.name`}>
+              <TextInput label={t`Name`} description={t`For people`} placeholder={input.id} {...text('name')} />
+            </Field>
           </div>
-          <TextInput
-            label={t`Requests at once`}
-            description={t`That your server takes for this model. Empty: the gateway finds out.`}
-            inputMode="numeric"
-            {...text('concurrent', 'max_concurrent')}
-          />
+          <Field name={`${path}.max_concurrent`}>
+            <TextInput
+              label={t`Requests at once`}
+              description={t`That your server takes for this model. Empty: the gateway finds out.`}
+              inputMode="numeric"
+              {...text('concurrent')}
+            />
+          </Field>
         </div>
       </details>
     </>

@@ -10,6 +10,7 @@ import { readAmount } from '../../format/typed-number.ts'
 import { chargeText, exactUsd } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import styles from './hoster.module.css'
 
 /** Moves earnings to the balance of a customer: first what would happen, then the move. */
@@ -64,14 +65,16 @@ export function MoveDialog({
         </p>
       ) : (
         <>
-          <AmountField
-            label={t`Amount, USD`}
-            description={t`Up to ${exactUsd(earnings.balance_usd)}, including held earnings.`}
-            required
-            value={amount}
-            onText={setAmount}
-            data-autofocus
-          />
+          <Field name="amount_usd">
+            <AmountField
+              label={t`Amount, USD`}
+              description={t`Up to ${exactUsd(earnings.balance_usd)}, including held earnings.`}
+              required
+              value={amount}
+              onText={setAmount}
+              data-autofocus
+            />
+          </Field>
           <p className={styles.hint}>
             <Trans>
               To {customer}.{' '}

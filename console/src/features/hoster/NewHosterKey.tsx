@@ -3,6 +3,7 @@ import { Checkbox, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import { SecretDialog } from '../../parts/SecretDialog.tsx'
 import styles from './hoster.module.css'
 
@@ -36,14 +37,16 @@ export function NewHosterKey({ hosterId, onClose }: { hosterId: string; onClose:
       onSubmit={() => make.mutate()}
       onClose={onClose}
     >
-      <TextInput
-        label={t`Name`}
-        required
-        maxLength={200}
-        value={name}
-        onChange={event => setName(event.currentTarget.value)}
-        data-autofocus
-      />
+      <Field name="name">
+        <TextInput
+          label={t`Name`}
+          required
+          maxLength={200}
+          value={name}
+          onChange={event => setName(event.currentTarget.value)}
+          data-autofocus
+        />
+      </Field>
       <Checkbox.Group label={t`Scopes`} value={chosen} onChange={setChosen}>
         <div className={styles.wide} style={{ paddingTop: 8 }}>
           {scopes.map(scope => (

@@ -17,11 +17,11 @@ import { Panel } from '../../parts/Panel.tsx'
 import { When } from '../../parts/When.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
 import styles from './hoster.module.css'
-import { ModelDialog } from './ModelDialog.tsx'
 import { manifestPath, manifestToEdit, perMillionText, withoutModel } from './manifest-edits.ts'
 import { OfferPanel } from './OfferPanel.tsx'
-import { TermsDialog } from './TermsDialog.tsx'
 
+const ModelDialog = lazy(fromGateway(async () => ({ default: (await import('./ModelDialog.tsx')).ModelDialog })))
+const TermsDialog = lazy(fromGateway(async () => ({ default: (await import('./TermsDialog.tsx')).TermsDialog })))
 const ManifestDialog = lazy(
   fromGateway(async () => ({ default: (await import('./ManifestDialog.tsx')).ManifestDialog })),
 )
@@ -144,24 +144,24 @@ function Body({ hosterId, offers }: { hosterId: string; offers: HosterOffers }) 
           }
         />
       ))}
-      {dialog?.kind === 'model' && (
-        <ModelDialog
-          hosterId={hosterId}
-          manifest={dialog.manifest}
-          version={dialog.version}
-          edited={dialog.edited}
-          rules={offers.rules}
-          onClose={close}
-        />
-      )}
-      {dialog?.kind === 'terms' && (
-        <TermsDialog hosterId={hosterId} manifest={dialog.manifest} version={dialog.version} onClose={close} />
-      )}
-      {dialog?.kind === 'manifest' && (
-        <Suspense>
+      <Suspense>
+        {dialog?.kind === 'model' && (
+          <ModelDialog
+            hosterId={hosterId}
+            manifest={dialog.manifest}
+            version={dialog.version}
+            edited={dialog.edited}
+            rules={offers.rules}
+            onClose={close}
+          />
+        )}
+        {dialog?.kind === 'terms' && (
+          <TermsDialog hosterId={hosterId} manifest={dialog.manifest} version={dialog.version} onClose={close} />
+        )}
+        {dialog?.kind === 'manifest' && (
           <ManifestDialog hosterId={hosterId} manifest={dialog.manifest} version={dialog.version} onClose={close} />
-        </Suspense>
-      )}
+        )}
+      </Suspense>
       <ConfirmDialog
         isOpen={dialog?.kind === 'remove'}
         title={t`Stop offering ${dialog?.kind === 'remove' ? dialog.id : ''}?`}

@@ -163,11 +163,12 @@ function Models({ hosterId }: { hosterId: string }) {
         {({ models, waiting }) => (
           <div className={styles.wide}>
             {waiting.length > 0 && <WaitingModels waiting={waiting} />}
-            {models.length === 0 ? (
+            {models.length === 0 && waiting.length === 0 && (
               <EmptyState text={t`No model is offered yet.`}>
                 <Link to="/h/$hosterId/offers" params={{ hosterId }}>{t`Enter models and prices`}</Link>
               </EmptyState>
-            ) : (
+            )}
+            {models.length > 0 && (
               <DataTable
                 label={t`Models`}
                 rows={models}

@@ -12,6 +12,7 @@ import { payoutWord } from '../../format/payout-words.ts'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Facts } from '../../parts/Facts.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { PayoutChanges } from '../../parts/PayoutChanges.tsx'
@@ -143,21 +144,25 @@ function AccountDialog({
       )}
       {driver === 'csv' ? (
         <>
-          <TextInput
-            label={t`Account holder`}
-            required
-            value={holder}
-            onChange={event => setHolder(event.currentTarget.value)}
-            data-autofocus
-          />
-          <TextInput
-            label={t`Account number`}
-            description={t`IBAN or the number of your country. Later only its last four characters are shown.`}
-            required
-            autoComplete="off"
-            value={number}
-            onChange={event => setNumber(event.currentTarget.value)}
-          />
+          <Field name="holder">
+            <TextInput
+              label={t`Account holder`}
+              required
+              value={holder}
+              onChange={event => setHolder(event.currentTarget.value)}
+              data-autofocus
+            />
+          </Field>
+          <Field name="account">
+            <TextInput
+              label={t`Account number`}
+              description={t`IBAN or the number of your country. Later only its last four characters are shown.`}
+              required
+              autoComplete="off"
+              value={number}
+              onChange={event => setNumber(event.currentTarget.value)}
+            />
+          </Field>
         </>
       ) : (
         <p>
@@ -197,13 +202,15 @@ function CustomerDialog({ hosterId, onClose }: { hosterId: string; onClose: () =
       onSubmit={() => save.mutate()}
       onClose={onClose}
     >
-      <Select
-        label={t`Customer`}
-        description={t`Earnings become credit of this customer. A change takes effect later, so that owners can stop it.`}
-        data={own.map(({ customer_id: value, email: label }) => ({ value, label }))}
-        value={customerId}
-        onChange={setCustomerId}
-      />
+      <Field name="customer_id">
+        <Select
+          label={t`Customer`}
+          description={t`Earnings become credit of this customer. A change takes effect later, so that owners can stop it.`}
+          data={own.map(({ customer_id: value, email: label }) => ({ value, label }))}
+          value={customerId}
+          onChange={setCustomerId}
+        />
+      </Field>
     </FormDialog>
   )
 }

@@ -4,6 +4,7 @@ import { useState } from 'react'
 import type { OwnHoster } from '../../api/hoster-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 
 /** Replaces the server of a hoster. */
 export function ServerDialog({ hoster, onClose }: { hoster: OwnHoster; onClose: () => void }) {
@@ -31,21 +32,25 @@ export function ServerDialog({ hoster, onClose }: { hoster: OwnHoster; onClose: 
       onClose={onClose}
     >
       <p>{t`Another server must be verified. Until then the hoster gets no requests.`}</p>
-      <TextInput
-        label={t`Address`}
-        description={t`Up to and including /v1.`}
-        required
-        value={baseUrl}
-        onChange={event => setBaseUrl(event.currentTarget.value)}
-        data-autofocus
-      />
-      <PasswordInput
-        label={t`Key that your server expects`}
-        description={t`Empty if it needs none.`}
-        autoComplete="off"
-        value={apiKey}
-        onChange={event => setApiKey(event.currentTarget.value)}
-      />
+      <Field name="base_url">
+        <TextInput
+          label={t`Address`}
+          description={t`Up to and including /v1.`}
+          required
+          value={baseUrl}
+          onChange={event => setBaseUrl(event.currentTarget.value)}
+          data-autofocus
+        />
+      </Field>
+      <Field name="api_key">
+        <PasswordInput
+          label={t`Key that your server expects`}
+          description={t`Empty if it needs none.`}
+          autoComplete="off"
+          value={apiKey}
+          onChange={event => setApiKey(event.currentTarget.value)}
+        />
+      </Field>
     </FormDialog>
   )
 }

@@ -3,7 +3,6 @@ import { useState } from 'react'
 import type { Manifest } from '#api/hoster-manifest.ts'
 import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
-import { fieldProblem } from './field-problem.ts'
 import { manifestPath } from './manifest-edits.ts'
 import { TermsFields, termsInput, typedTerms } from './TermsFields.tsx'
 
@@ -32,7 +31,7 @@ export function TermsDialog({
       onSubmit={() => save.mutate()}
       onClose={onClose}
     >
-      <TermsFields input={input} onChange={setInput} problemOf={param => fieldProblem(save.error, param)} />
+      <TermsFields input={input} onChange={setInput} />
     </FormDialog>
   )
 }

@@ -1,6 +1,7 @@
 import { t } from '@lingui/core/macro'
 import { Checkbox, Select, TextInput } from '@mantine/core'
 import type { Manifest } from '#api/hoster-manifest.ts'
+import { Field } from '../../parts/FormFields.tsx'
 import styles from './hoster.module.css'
 
 /** The terms of a hoster as they are typed. */
@@ -34,28 +35,21 @@ export function typedTerms({ region, kept, days, trains }: TermsInput): Pick<Man
   }
 }
 
-/** Where the servers are and what happens to prompts. @param props.problemOf whether the gateway refused a field */
-export function TermsFields({
-  input,
-  onChange,
-  problemOf,
-}: {
-  input: TermsInput
-  onChange: (input: TermsInput) => void
-  problemOf: (param: string) => boolean
-}) {
+/** Where the servers are and what happens to prompts. */
+export function TermsFields({ input, onChange }: { input: TermsInput; onChange: (input: TermsInput) => void }) {
   const { region, kept, days, trains } = input
   return (
     <>
-      <TextInput
-        label={t`Region`}
-        description={t`The country of your servers: two letters, such as DE.`}
-        placeholder={t`not stated`}
-        maxLength={2}
-        value={region}
-        error={problemOf('region')}
-        onChange={event => onChange({ ...input, region: event.currentTarget.value })}
-      />
+      <Field name="region">
+        <TextInput
+          label={t`Region`}
+          description={t`The country of your servers: two letters, such as DE.`}
+          placeholder={t`not stated`}
+          maxLength={2}
+          value={region}
+          onChange={event => onChange({ ...input, region: event.currentTarget.value })}
+        />
+      </Field>
       <div className={styles.pair}>
         <Select
           label={t`Prompts and answers are kept`}
@@ -70,14 +64,15 @@ export function TermsFields({
           ]}
         />
         {kept === 'days' && (
-          <TextInput
-            label={t`Days`}
-            inputMode="numeric"
-            required
-            value={days}
-            error={problemOf('data_policy.retention_days')}
-            onChange={event => onChange({ ...input, days: event.currentTarget.value })}
-          />
+          <Field name="data_policy.retention_days">
+            <TextInput
+              label={t`Days`}
+              inputMode="numeric"
+              required
+              value={days}
+              onChange={event => onChange({ ...input, days: event.currentTarget.value })}
+            />
+          </Field>
         )}
       </div>
       {kept === 'unstated' ? (

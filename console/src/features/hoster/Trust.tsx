@@ -18,7 +18,7 @@ import { State } from '../../parts/State.tsx'
 import { useHosterId, useHosterRights } from '../../shell/use-hoster.ts'
 import { codeText, saidText } from '../../texts/code-text.ts'
 import styles from './hoster.module.css'
-import { componentNames, componentText, TrustMeters } from './TrustMeters.tsx'
+import { componentNames, componentText, TRUSTED_ABOVE, TrustMeters } from './TrustMeters.tsx'
 
 /** How the trust score comes about, and what would raise it. */
 export function Trust() {
@@ -97,7 +97,12 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
             },
             { title: t`Of`, align: 'right', cell: ({ sample }) => countText(Math.round(sample)) },
             { title: t`Weight`, align: 'right', cell: ({ exponent }) => exponent },
-            { title: t`Counts`, align: 'right', place: 'figure', cell: ({ bound }) => bound.toFixed(3) },
+            {
+              title: t`Counts`,
+              align: 'right',
+              place: 'figure',
+              cell: ({ bound, sample }) => (sample === 0 ? '–' : bound.toFixed(3)),
+            },
           ]}
         />
       </Panel>
@@ -107,7 +112,7 @@ function Body({ trust, hosterId }: { trust: OwnTrust; hosterId: string }) {
       >
         <DataTable
           label={t`Conditions`}
-          rows={trust.gates}
+          rows={[...trust.gates, capCondition(trust)]}
           keyOf={({ name }) => name}
           columns={[
             { title: t`Condition`, place: 'name', cell: ({ name }) => gateTexts[name] },
@@ -135,7 +140,13 @@ const gateTexts = {
   audits: t`Audits`,
   ageDays: t`Days since it was first active`,
   honestyBound: t`Honesty counts`,
+  cap: t`Highest score possible: 0.90 with a verified domain and payout account, 0.70 without`,
 } as const
+
+/** Without a verified domain and payout account, no score is above 0.8. */
+function capCondition({ cap }: OwnTrust) {
+  return { name: 'cap', has: cap, needs: 0.9, is_passed: cap > TRUSTED_ABOVE } as const
+}
 
 function gateNumber(value: number): string {
   return Number.isInteger(value) ? countText(value) : value.toFixed(2)
@@ -167,12 +178,16 @@ function Audits({ trust }: { trust: OwnTrust }) {
 const WHY_LATE = t`A hoster that knew at once which requests were audits could answer them better than others.`
 
 function Tests({ trust }: { trust: OwnTrust }) {
-  if (trust.tests.length === 0) return null
+  // A test says something from the first audit on.
+  if (trust.tests.every(({ audits }) => audits === 0)) return null
   return (
     <Panel
       title={t`Tests for proof`}
       aside={<span className={styles.hint}>{t`An honest hoster rarely gets below these`}</span>}
     >
+      <p
+        className={styles.hint}
+      >{t`How likely it is, at worst, that a hoster which serves the named models and reports its tokens right gets such audits: 1 is certain, 0.001 is once in a thousand. Only less than the last column is proof against you.`}</p>
       <DataTable
         label={t`Tests for proof`}
         rows={trust.tests}
@@ -180,7 +195,7 @@ function Tests({ trust }: { trust: OwnTrust }) {
         columns={[
           { title: t`Test`, place: 'name', cell: ({ signal }) => auditTexts[signal] },
           { title: t`Audits`, align: 'right', cell: ({ audits }) => countText(audits) },
-          { title: t`Smallest p`, align: 'right', place: 'figure', cell: ({ p }) => smallText(p) },
+          { title: t`Chance of an honest hoster`, align: 'right', place: 'figure', cell: ({ p }) => smallText(p) },
           {
             title: t`Proof below`,
             align: 'right',

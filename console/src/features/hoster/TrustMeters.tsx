@@ -29,7 +29,7 @@ export function TrustMeters({ trust }: { trust: OwnTrust }) {
     <div className={styles.trust}>
       <ScoreBar
         label={t`Score`}
-        value={trust.score}
+        value={isMeasured(trust) ? trust.score : null}
         text={
           trust.is_set_by_operator
             ? t`set by the operator`
@@ -43,7 +43,7 @@ export function TrustMeters({ trust }: { trust: OwnTrust }) {
         <ScoreBar
           key={component.name}
           label={componentNames[component.name]}
-          value={component.bound}
+          value={component.sample === 0 ? null : component.bound}
           text={componentText(component)}
         />
       ))}
@@ -51,12 +51,19 @@ export function TrustMeters({ trust }: { trust: OwnTrust }) {
   )
 }
 
-function ScoreBar({ label, value, text, need }: { label: string; value: number; text: string; need?: number }) {
+function isMeasured({ components, is_set_by_operator, score }: OwnTrust): boolean {
+  return is_set_by_operator || score > 0 || components.some(({ sample }) => sample > 0)
+}
+
+/** @param props.value null: not measured yet */
+function ScoreBar({ label, value, text, need }: { label: string; value: number | null; text: string; need?: number }) {
+  const share = value ?? 0
+  const figure = value === null ? t`not yet measured` : value.toFixed(2)
   return (
     <div className={styles.part}>
       <div className={styles.partHead}>
         <span>{label}</span>
-        <b className={styles.number}>{value.toFixed(2)}</b>
+        {value === null ? <span className={styles.hint}>{figure}</span> : <b className={styles.number}>{figure}</b>}
       </div>
       {/* biome-ignore lint/a11y/useSemanticElements: browsers do not let the element "meter" be styled alike */}
       <div
@@ -65,13 +72,13 @@ function ScoreBar({ label, value, text, need }: { label: string; value: number; 
         aria-label={label}
         aria-valuemin={0}
         aria-valuemax={1}
-        aria-valuenow={value}
-        aria-valuetext={`${value.toFixed(2)}, ${text}`}
+        aria-valuenow={share}
+        aria-valuetext={`${figure}, ${text}`}
       >
         <div
           className={styles.barFill}
-          data-level={value > TRUSTED_ABOVE ? 'high' : value > 0.5 ? 'middle' : 'low'}
-          style={{ width: `${value * 100}%` }}
+          data-level={share > TRUSTED_ABOVE ? 'high' : share > 0.5 ? 'middle' : 'low'}
+          style={{ width: `${share * 100}%` }}
         />
         {need !== undefined && <div className={styles.barNeed} style={{ left: `${need * 100}%` }} />}
       </div>

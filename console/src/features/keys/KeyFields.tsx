@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { modelsQuery } from '../../api/queries.ts'
 import { readAmount } from '../../format/typed-number.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import styles from './keys.module.css'
 
@@ -66,24 +67,28 @@ export function KeyFields({
   const set = (change: Partial<KeyInput>) => onChange({ ...input, ...change })
   return (
     <>
-      <TextInput
-        label={t`Name`}
-        description={t`What the key is for, such as laptop.`}
-        required
-        maxLength={200}
-        value={input.name}
-        onChange={event => set({ name: event.currentTarget.value })}
-        data-autofocus={focus === 'name' || undefined}
-      />
-      <div className={styles.pair}>
-        <AmountField
-          label={t`Limit in USD`}
-          placeholder="none"
-          description={isNewLimit ? t`Counts what was spent since the last reset.` : undefined}
-          value={input.limit}
-          data-autofocus={focus === 'limit' || undefined}
-          onText={text => set({ limit: text })}
+      <Field name="name">
+        <TextInput
+          label={t`Name`}
+          description={t`What the key is for, such as laptop.`}
+          required
+          maxLength={200}
+          value={input.name}
+          onChange={event => set({ name: event.currentTarget.value })}
+          data-autofocus={focus === 'name' || undefined}
         />
+      </Field>
+      <div className={styles.pair}>
+        <Field name="spend_limit_usd">
+          <AmountField
+            label={t`Limit in USD`}
+            placeholder="none"
+            description={isNewLimit ? t`Counts what was spent since the last reset.` : undefined}
+            value={input.limit}
+            data-autofocus={focus === 'limit' || undefined}
+            onText={text => set({ limit: text })}
+          />
+        </Field>
         <Select
           label={t`Resets`}
           description={isNewLimit ? t`At 00:00 UTC.` : undefined}
@@ -106,13 +111,15 @@ export function KeyFields({
         onChange={chosen => set({ models: chosen })}
       />
       <div className={styles.pair}>
-        <TextInput
-          label={t`Works until`}
-          description={t`Empty: it never expires.`}
-          type="date"
-          value={input.expiresOn}
-          onChange={event => set({ expiresOn: event.currentTarget.value })}
-        />
+        <Field name="expires_at">
+          <TextInput
+            label={t`Works until`}
+            description={t`Empty: it never expires.`}
+            type="date"
+            value={input.expiresOn}
+            onChange={event => set({ expiresOn: event.currentTarget.value })}
+          />
+        </Field>
         <TextInput
           label={t`Label`}
           description={t`Sums spend, such as by project.`}

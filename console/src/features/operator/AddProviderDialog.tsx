@@ -8,6 +8,7 @@ import { providerPresetsQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
 
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import { choicesOf, type ModelChoice, soldEntry } from './model-entries.ts'
 import styles from './operator.module.css'
 
@@ -24,6 +25,10 @@ export function AddProviderDialog({ onClose }: { onClose: () => void }) {
   const [choices, setChoices] = useState<readonly ModelChoice[] | null>(null)
   const preset = presets.data?.data.find(({ id }) => id === presetId)
   const secretName = preset?.secrets[0] ?? 'api_key'
+  // Capitals in the address of a preset stand for what the operator knows.
+  const blank = String(preset?.settings.base_url)
+    .match(/[A-Z]{2,}/g)
+    ?.find(word => baseUrl.includes(word))
   const settings = { ...preset?.settings, name: name.trim(), base_url: baseUrl.trim() }
   const secrets = key.trim() === '' ? {} : { [secretName]: key.trim() }
   const ask = useWrite<void, ServedModels>(
@@ -95,37 +100,46 @@ export function AddProviderDialog({ onClose }: { onClose: () => void }) {
       />
       {preset !== undefined && (
         <>
-          <TextInput
-            label={t`Name`}
-            description={t`On receipts and in reports. It cannot be changed later.`}
-            required
-            value={name}
-            onChange={event => setName(event.currentTarget.value)}
-          />
-          <TextInput
-            label={t`Address`}
-            {...(/[A-Z]{2}/.test(baseUrl) && { description: t`Replace what is in capitals.` })}
-            required
-            value={baseUrl}
-            onChange={event => setBaseUrl(event.currentTarget.value)}
-          />
+          <Field name="settings.name">
+            <TextInput
+              label={t`Name`}
+              description={t`Lower-case letters, digits, - _ and . It stands on receipts and in reports, and cannot be changed later.`}
+              required
+              value={name}
+              onChange={event => setName(event.currentTarget.value)}
+            />
+          </Field>
+          <Field name="settings.base_url">
+            <TextInput
+              label={t`Address`}
+              {...(blank !== undefined && { description: t`Replace ${blank}.` })}
+              ref={element => element?.setCustomValidity(blank === undefined ? '' : t`Replace ${blank}.`)}
+              required
+              value={baseUrl}
+              onChange={event => setBaseUrl(event.currentTarget.value)}
+            />
+          </Field>
           {secretName === 'google_service_account' ? (
-            <Textarea
-              label={t`Key of a service account, as JSON`}
-              autosize
-              minRows={3}
-              maxRows={8}
-              value={key}
-              onChange={event => setKey(event.currentTarget.value)}
-            />
+            <Field name="secrets.google_service_account">
+              <Textarea
+                label={t`Key of a service account, as JSON`}
+                autosize
+                minRows={3}
+                maxRows={8}
+                value={key}
+                onChange={event => setKey(event.currentTarget.value)}
+              />
+            </Field>
           ) : (
-            <PasswordInput
-              label={t`Key`}
-              description={preset.settings.kind === 'local' ? t`Leave it empty if the server needs none.` : undefined}
-              autoComplete="off"
-              value={key}
-              onChange={event => setKey(event.currentTarget.value)}
-            />
+            <Field name="secrets.api_key">
+              <PasswordInput
+                label={t`Key`}
+                description={preset.settings.kind === 'local' ? t`Leave it empty if the server needs none.` : undefined}
+                autoComplete="off"
+                value={key}
+                onChange={event => setKey(event.currentTarget.value)}
+              />
+            </Field>
           )}
           <p
             className={styles.hint}

@@ -8,6 +8,7 @@ import { readAmount } from '../../format/typed-number.ts'
 import { chargeText, exactUsd } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 
 const FRAUD = 'fraud'
 
@@ -69,22 +70,26 @@ export function ClawBackDialog({
           })),
         ]}
       />
-      <AmountField
-        label={t`Amount, USD`}
-        description={t`The balance is ${chargeText(balance)} USD. If you take more, the hoster owes it, and later earnings pay it first.`}
-        required
-        value={amount}
-        onText={setAmount}
-        data-autofocus
-      />
-      <TextInput
-        label={t`Reason`}
-        description={t`The hoster reads it, and the audit log keeps it.`}
-        required
-        maxLength={200}
-        value={reason}
-        onChange={event => setReason(event.currentTarget.value)}
-      />
+      <Field name="amount_usd">
+        <AmountField
+          label={t`Amount, USD`}
+          description={t`The balance is ${chargeText(balance)} USD. If you take more, the hoster owes it, and later earnings pay it first.`}
+          required
+          value={amount}
+          onText={setAmount}
+          data-autofocus
+        />
+      </Field>
+      <Field name="reason">
+        <TextInput
+          label={t`Reason`}
+          description={t`The hoster reads it, and the audit log keeps it.`}
+          required
+          maxLength={200}
+          value={reason}
+          onChange={event => setReason(event.currentTarget.value)}
+        />
+      </Field>
     </FormDialog>
   )
 }

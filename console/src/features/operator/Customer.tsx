@@ -26,7 +26,6 @@ import { Tile, Tiles } from '../../parts/Tile.tsx'
 import { When } from '../../parts/When.tsx'
 import { codeText } from '../../texts/code-text.ts'
 import { CustomerPrices } from './CustomerPrices.tsx'
-import { LimitsDialog } from './LimitsDialog.tsx'
 import styles from './operator.module.css'
 import { readCustomerSearch } from './operator-search.ts'
 import { useMayOperate } from './use-may-operate.ts'
@@ -35,6 +34,7 @@ const CustomerKeyDialog = lazy(
   fromGateway(async () => ({ default: (await import('./CustomerKeyDialog.tsx')).CustomerKeyDialog })),
 )
 
+const LimitsDialog = lazy(fromGateway(async () => ({ default: (await import('./LimitsDialog.tsx')).LimitsDialog })))
 const GrantDialog = lazy(fromGateway(async () => ({ default: (await import('./GrantDialog.tsx')).GrantDialog })))
 const CustomerData = lazy(fromGateway(async () => ({ default: (await import('./PersonalData.tsx')).CustomerData })))
 
@@ -277,7 +277,11 @@ function Body({ customer }: { customer: CustomerDetail }) {
           <GrantDialog customer={customer} onClose={close} />
         </Suspense>
       )}
-      {dialog === 'limits' && <LimitsDialog customer={customer} onClose={close} />}
+      {dialog === 'limits' && (
+        <Suspense>
+          <LimitsDialog customer={customer} onClose={close} />
+        </Suspense>
+      )}
       {dialog === 'key' && (
         <Suspense>
           <CustomerKeyDialog customerId={customer.id} onClose={close} />

@@ -9,6 +9,7 @@ import { chargeText } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { Facts } from '../../parts/Facts.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 
 /** Grants credit in two steps: what would happen, then the grant. A `ref` is granted only once. */
 export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; onClose: () => void }) {
@@ -53,7 +54,9 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
     >
       {preview === null ? (
         <>
-          <AmountField label="USD" required value={amount} onText={setAmount} data-autofocus />
+          <Field name="amount_usd">
+            <AmountField label="USD" required value={amount} onText={setAmount} data-autofocus />
+          </Field>
           <Select
             label={t`Kind`}
             description={t`What promotion credit pays to hosters comes from a budget.`}
@@ -66,19 +69,23 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
               { value: 'promotion', label: t`Promotion: nobody pays for it` },
             ]}
           />
-          <TextInput
-            label={t`Reason`}
-            description={t`The customer sees it in the statement.`}
-            required
-            value={reason}
-            onChange={event => setReason(event.currentTarget.value)}
-          />
-          <TextInput
-            label={t`Reference`}
-            description={t`For example the number of a payment. The same reference is granted only once.`}
-            value={ref}
-            onChange={event => setRef(event.currentTarget.value)}
-          />
+          <Field name="reason">
+            <TextInput
+              label={t`Reason`}
+              description={t`The customer sees it in the statement.`}
+              required
+              value={reason}
+              onChange={event => setReason(event.currentTarget.value)}
+            />
+          </Field>
+          <Field name="ref">
+            <TextInput
+              label={t`Reference`}
+              description={t`For example the number of a payment. The same reference is granted only once.`}
+              value={ref}
+              onChange={event => setRef(event.currentTarget.value)}
+            />
+          </Field>
         </>
       ) : (
         // The field that had the focus is gone, and Enter must not grant before the person has read.

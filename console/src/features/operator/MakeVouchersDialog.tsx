@@ -7,6 +7,7 @@ import { readAmount, readCount } from '../../format/typed-number.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { CopyButton } from '../../parts/CopyButton.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import styles from './operator.module.css'
 
 /** Makes vouchers and shows their codes once. */
@@ -56,20 +57,26 @@ export function MakeVouchersDialog({ onClose }: { onClose: () => void }) {
       onSubmit={() => make.mutate()}
       onClose={onClose}
     >
-      <AmountField label={t`USD for each`} required value={amount} onText={setAmount} data-autofocus />
-      <TextInput
-        label={t`Number of vouchers`}
-        inputMode="numeric"
-        required
-        value={count}
-        onChange={event => setCount(event.currentTarget.value)}
-      />
-      <TextInput
-        label={t`Note`}
-        description={t`Only operators see it.`}
-        value={note}
-        onChange={event => setNote(event.currentTarget.value)}
-      />
+      <Field name="amount_usd">
+        <AmountField label={t`USD for each`} required value={amount} onText={setAmount} data-autofocus />
+      </Field>
+      <Field name="count">
+        <TextInput
+          label={t`Number of vouchers`}
+          inputMode="numeric"
+          required
+          value={count}
+          onChange={event => setCount(event.currentTarget.value)}
+        />
+      </Field>
+      <Field name="note">
+        <TextInput
+          label={t`Note`}
+          description={t`Only operators see it.`}
+          value={note}
+          onChange={event => setNote(event.currentTarget.value)}
+        />
+      </Field>
       <Checkbox
         label={t`They are sold`}
         description={t`Without this, their credit is promotion: what it pays to hosters comes from the budget of promotion.`}

@@ -7,6 +7,7 @@ import { useWrite } from '../../api/use-write.ts'
 import { compactCount, durationText } from '../../format/number-text.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import { State } from '../../parts/State.tsx'
 import { type Entry, hasCost, type ModelChoice, newChoice, repriced, soldEntry, withCost } from './model-entries.ts'
 import styles from './operator.module.css'
@@ -44,7 +45,8 @@ export function ModelChoices({
   const wanted = filter.trim().toLowerCase()
   const matching = choices.filter(({ id, isChosen }) => isChosen || id.toLowerCase().includes(wanted))
   const shown = matching.toSorted((a, b) => Number(b.isChosen) - Number(a.isChosen)).slice(0, SHOWN_MAX)
-  const withoutCost = choices.filter(choice => choice.isChosen && !hasCost(choice)).map(({ id }) => id)
+  const chosen = choices.filter(({ isChosen }) => isChosen)
+  const withoutCost = chosen.filter(choice => !hasCost(choice)).map(({ id }) => id)
   const change = (changed: ModelChoice) => onChange(choices.map(each => (each.id === changed.id ? changed : each)))
   return (
     <>
@@ -67,7 +69,14 @@ export function ModelChoices({
         <State state="warn">{t`The percentage does not change the price of ${withoutCost.slice(0, 3).join(', ')}${withoutCost.length > 3 ? ', …' : ''}: enter what it costs you.`}</State>
       )}
       {shown.map(choice => (
-        <ChoiceRow key={choice.id} choice={choice} percent={percent} order={order} onChange={change} />
+        <ChoiceRow
+          key={choice.id}
+          choice={choice}
+          path={`settings.models[${chosen.indexOf(choice)}]`}
+          percent={percent}
+          order={order}
+          onChange={change}
+        />
       ))}
       {matching.length > shown.length && (
         <p className={styles.hint}>
@@ -100,11 +109,14 @@ export function ModelChoices({
 
 function ChoiceRow({
   choice,
+  path,
   percent,
   order,
   onChange,
 }: {
   choice: ModelChoice
+  /** Of the model among those that are sent. */
+  path: string
   percent: number
   order: TrialOrder
   onChange: (choice: ModelChoice) => void
@@ -135,40 +147,48 @@ function ChoiceRow({
       />
       {isChosen && cost !== null && (
         <div className={styles.filters}>
-          <AmountField
-            label={t`Input cost of ${id}`}
-            description={t`What the provider charges you: USD per million tokens`}
-            required={cost.output !== ''}
-            withAsterisk={false}
-            value={cost.input}
-            onText={input => onChange(withCost(choice, { ...cost, input }, percent))}
-          />
-          <AmountField
-            label={t`Output cost of ${id}`}
-            description={t`What the provider charges you: USD per million tokens`}
-            required={cost.input !== ''}
-            withAsterisk={false}
-            value={cost.output}
-            onText={output => onChange(withCost(choice, { ...cost, output }, percent))}
-          />
+          <Field name={`${path}.cost_per_million_usd.input`}>
+            <AmountField
+              label={t`Input cost of ${id}`}
+              description={t`What the provider charges you: USD per million tokens`}
+              required={cost.output !== ''}
+              withAsterisk={false}
+              value={cost.input}
+              onText={input => onChange(withCost(choice, { ...cost, input }, percent))}
+            />
+          </Field>
+          <Field name={`${path}.cost_per_million_usd.output`}>
+            <AmountField
+              label={t`Output cost of ${id}`}
+              description={t`What the provider charges you: USD per million tokens`}
+              required={cost.input !== ''}
+              withAsterisk={false}
+              value={cost.output}
+              onText={output => onChange(withCost(choice, { ...cost, output }, percent))}
+            />
+          </Field>
         </div>
       )}
       {isChosen && (
         <div className={styles.filters}>
-          <AmountField
-            label={t`Input price of ${id}`}
-            description={t`What customers pay: USD per million tokens`}
-            required
-            value={input}
-            onText={input => onChange({ ...choice, input })}
-          />
-          <AmountField
-            label={t`Output price of ${id}`}
-            description={t`What customers pay: USD per million tokens`}
-            required
-            value={output}
-            onText={output => onChange({ ...choice, output })}
-          />
+          <Field name={`${path}.price_per_million_usd.input`}>
+            <AmountField
+              label={t`Input price of ${id}`}
+              description={t`What customers pay: USD per million tokens`}
+              required
+              value={input}
+              onText={input => onChange({ ...choice, input })}
+            />
+          </Field>
+          <Field name={`${path}.price_per_million_usd.output`}>
+            <AmountField
+              label={t`Output price of ${id}`}
+              description={t`What customers pay: USD per million tokens`}
+              required
+              value={output}
+              onText={output => onChange({ ...choice, output })}
+            />
+          </Field>
         </div>
       )}
       {isChosen && (

@@ -10,6 +10,7 @@ import { ConfirmDialog } from '../../parts/ConfirmDialog.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { SecretDialog } from '../../parts/SecretDialog.tsx'
@@ -126,28 +127,32 @@ function NewOperatorKey({ onClose }: { onClose: () => void }) {
       onSubmit={() => make.mutate()}
       onClose={onClose}
     >
-      <TextInput
-        label={t`Name`}
-        required
-        maxLength={200}
-        value={name}
-        onChange={event => setName(event.currentTarget.value)}
-        data-autofocus
-      />
+      <Field name="name">
+        <TextInput
+          label={t`Name`}
+          required
+          maxLength={200}
+          value={name}
+          onChange={event => setName(event.currentTarget.value)}
+          data-autofocus
+        />
+      </Field>
       <Checkbox.Group label={t`Scopes`} value={chosen} onChange={setChosen}>
         {scopes.map(scope => (
           <Checkbox key={scope.value} pt={8} {...scope} />
         ))}
       </Checkbox.Group>
-      <NumberInput
-        label={t`Days until it expires`}
-        description={t`Empty: it does not expire`}
-        min={1}
-        max={3650}
-        allowDecimal={false}
-        value={days}
-        onChange={setDays}
-      />
+      <Field name="expires_in_days">
+        <NumberInput
+          label={t`Days until it expires`}
+          description={t`Empty: it does not expire`}
+          min={1}
+          max={3650}
+          allowDecimal={false}
+          value={days}
+          onChange={setDays}
+        />
+      </Field>
     </FormDialog>
   )
 }

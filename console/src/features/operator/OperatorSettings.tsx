@@ -1,11 +1,12 @@
 import { t } from '@lingui/core/macro'
 import { Trans } from '@lingui/react/macro'
-import { Button } from '@mantine/core'
+import { Button, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
 import type { OperatorSettings as Shown } from '#api/operator/settings.ts'
 import { operatorSettingsQuery } from '../../api/operator-queries.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
+import { EmptyState } from '../../parts/EmptyState.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Page } from '../../parts/Page.tsx'
 import { Panel } from '../../parts/Panel.tsx'
@@ -38,12 +39,24 @@ const sections = [
 
 const origins = { file: t`from switchyard.yaml`, managed: t`changed here`, default: t`default` } as const
 
+/** The sections with their settings, without those that have none. */
+function found(fields: readonly ShownSetting[]) {
+  return sections
+    .map(([section, title]) => ({ section, title, rows: fields.filter(({ key }) => key.startsWith(`${section}.`)) }))
+    .filter(({ rows }) => rows.length > 0)
+}
+
 /** The settings of the installation that can change while the gateway runs. */
 export function OperatorSettings() {
   const mayOperate = useMayOperate()
   const settings = useQuery(operatorSettingsQuery)
   const [asked, setAsked] = useState<ShownSetting | 'tier' | null>(null)
+  const [search, setSearch] = useState('')
   const close = () => setAsked(null)
+  const isFound = ({ key, about, about_codes }: ShownSetting) =>
+    `${key} ${key.replaceAll(/[._]/g, ' ')} ${saidText(about, about_codes)}`
+      .toLowerCase()
+      .includes(search.trim().toLowerCase())
   return (
     <Page title={t`Settings`} actions={mayOperate && <Button onClick={() => setAsked('tier')}>{t`Add a tier`}</Button>}>
       <Loaded query={settings} height={640}>
@@ -61,11 +74,18 @@ export function OperatorSettings() {
                 )}
               </Trans>
             </p>
-            {sections.map(([section, title]) => (
+            <TextInput
+              label={t`Find a setting`}
+              description={t`A part of its name, or of what it does.`}
+              type="search"
+              value={search}
+              onChange={event => setSearch(event.currentTarget.value)}
+            />
+            {found(fields.filter(isFound)).map(({ section, title, rows }) => (
               <Panel key={section} title={title}>
                 <DataTable
                   label={title}
-                  rows={fields.filter(({ key }) => key.startsWith(`${section}.`))}
+                  rows={rows}
                   keyOf={({ key }) => key}
                   columns={[
                     {
@@ -105,6 +125,7 @@ export function OperatorSettings() {
                 />
               </Panel>
             ))}
+            {!fields.some(isFound) && <EmptyState text={t`No setting is called that.`} />}
             <Suspense>
               {asked === 'tier' && <TierDialog version={version} onClose={close} />}
               {asked !== null && asked !== 'tier' && (

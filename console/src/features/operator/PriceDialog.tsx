@@ -7,6 +7,7 @@ import { readAmount } from '../../format/typed-number.ts'
 import { exactUsd } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import styles from './operator.module.css'
 
 type Hoster = OperatorHosters['data'][number]
@@ -55,20 +56,24 @@ export function PriceDialog({ hoster, onClose }: { hoster: Hoster; onClose: () =
         onChange={setModel}
         data-autofocus
       />
-      <AmountField
-        label={t`Input, USD per million tokens`}
-        description={known && t`Now ${exactUsd(known.input_usd_per_million)}`}
-        required
-        value={input}
-        onText={setInput}
-      />
-      <AmountField
-        label={t`Output, USD per million tokens`}
-        description={known && t`Now ${exactUsd(known.output_usd_per_million)}`}
-        required
-        value={output}
-        onText={setOutput}
-      />
+      <Field name="input_usd_per_million">
+        <AmountField
+          label={t`Input, USD per million tokens`}
+          description={known && t`Now ${exactUsd(known.input_usd_per_million)}`}
+          required
+          value={input}
+          onText={setInput}
+        />
+      </Field>
+      <Field name="output_usd_per_million">
+        <AmountField
+          label={t`Output, USD per million tokens`}
+          description={known && t`Now ${exactUsd(known.output_usd_per_million)}`}
+          required
+          value={output}
+          onText={setOutput}
+        />
+      </Field>
       <p className={styles.hint}>{t`New requests get this price. Running requests keep the one they began with.`}</p>
     </FormDialog>
   )

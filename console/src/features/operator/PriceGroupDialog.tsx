@@ -6,6 +6,7 @@ import { useWrite } from '../../api/use-write.ts'
 import { readAmount } from '../../format/typed-number.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import { readRules, rulesText } from './price-rules-text.ts'
 import { ReasonInput } from './ReasonInput.tsx'
 
@@ -39,32 +40,38 @@ export function PriceGroupDialog({ group, onClose }: { group: Group | null; onCl
       onClose={onClose}
     >
       {group === null && (
-        <TextInput
-          label={t`Name`}
-          description={t`Receipts name it. Lower-case letters, digits, - _ and .`}
-          required
-          value={name}
-          onChange={event => setName(event.currentTarget.value)}
-          data-autofocus
-        />
+        <Field name="name">
+          <TextInput
+            label={t`Name`}
+            description={t`Receipts name it. Lower-case letters, digits, - _ and .`}
+            required
+            value={name}
+            onChange={event => setName(event.currentTarget.value)}
+            data-autofocus
+          />
+        </Field>
       )}
-      <AmountField
-        label={t`Percent`}
-        description={t`-10 is a discount, 15 a markup, 0 the list price. Hosters keep their own prices.`}
-        required
-        value={percent}
-        onText={setPercent}
-      />
-      <Textarea
-        label={t`Models with a rule of their own`}
-        description={t`One a line: gpt-6 = -25 %, or input and output in USD per million tokens: llama-4 = 0.2 / 0.6`}
-        error={'problem' in rules && t`This is no rule: ${rules.problem}`}
-        autosize
-        minRows={3}
-        maxRows={12}
-        value={text}
-        onChange={event => setText(event.currentTarget.value)}
-      />
+      <Field name="percent">
+        <AmountField
+          label={t`Percent`}
+          description={t`-10 is a discount, 15 a markup, 0 the list price. Hosters keep their own prices.`}
+          required
+          value={percent}
+          onText={setPercent}
+        />
+      </Field>
+      <Field name="models">
+        <Textarea
+          label={t`Models with a rule of their own`}
+          description={t`One a line: gpt-6 = -25 %, or input and output in USD per million tokens: llama-4 = 0.2 / 0.6`}
+          error={'problem' in rules && t`This is no rule: ${rules.problem}`}
+          autosize
+          minRows={3}
+          maxRows={12}
+          value={text}
+          onChange={event => setText(event.currentTarget.value)}
+        />
+      </Field>
       <ReasonInput value={reason} onChange={setReason} />
     </FormDialog>
   )

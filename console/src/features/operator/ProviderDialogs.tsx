@@ -6,6 +6,7 @@ import { useWrite } from '../../api/use-write.ts'
 import { readAmount } from '../../format/typed-number.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import { State } from '../../parts/State.tsx'
 import { ModelChoices } from './ModelChoices.tsx'
 import {
@@ -123,11 +124,13 @@ export function ProviderKeyDialog(props: DialogProps) {
       }
       onClose={onClose}
     >
-      {secretName === 'google_service_account' ? (
-        <Textarea autosize minRows={3} maxRows={8} {...field} />
-      ) : (
-        <PasswordInput autoComplete="off" {...field} />
-      )}
+      <Field name={`secrets.${secretName}`}>
+        {secretName === 'google_service_account' ? (
+          <Textarea autosize minRows={3} maxRows={8} {...field} />
+        ) : (
+          <PasswordInput autoComplete="off" {...field} />
+        )}
+      </Field>
       <p
         className={styles.hint}
       >{t`New requests use it on all nodes within a second. Running requests end with the old one, so revoke that at the provider a little later.`}</p>
@@ -161,35 +164,43 @@ export function ProviderRulesDialog(props: DialogProps) {
       onSubmit={() => change.mutate({ settings, reason })}
       onClose={onClose}
     >
-      <TextInput
-        label={t`Models`}
-        description={t`* stands for any text: openai/*. The server is asked every hour. Empty: no rule.`}
-        value={match}
-        onChange={event => setMatch(event.currentTarget.value)}
-      />
-      <TextInput
-        label={t`Except`}
-        description={t`Patterns, separated by blanks: *-preview *-beta`}
-        value={except}
-        onChange={event => setExcept(event.currentTarget.value)}
-      />
-      <TextInput
-        label={t`Price, percent of the list price`}
-        description={t`A model without a known list price is never sold.`}
-        inputMode="numeric"
-        required
-        value={percent}
-        onChange={event => setPercent(event.currentTarget.value)}
-      />
-      <NativeSelect
-        label={t`A new model`}
-        value={action}
-        onChange={event => setAction(event.currentTarget.value)}
-        data={[
-          { value: 'propose', label: t`is proposed here` },
-          { value: 'apply', label: t`is sold at once` },
-        ]}
-      />
+      <Field name="settings.model_rules[0].match">
+        <TextInput
+          label={t`Models`}
+          description={t`* stands for any text: openai/*. The server is asked every hour. Empty: no rule.`}
+          value={match}
+          onChange={event => setMatch(event.currentTarget.value)}
+        />
+      </Field>
+      <Field name="settings.model_rules[0].except">
+        <TextInput
+          label={t`Except`}
+          description={t`Patterns, separated by blanks: *-preview *-beta`}
+          value={except}
+          onChange={event => setExcept(event.currentTarget.value)}
+        />
+      </Field>
+      <Field name="settings.model_rules[0].price_percent">
+        <TextInput
+          label={t`Price, percent of the list price`}
+          description={t`A model without a known list price is never sold.`}
+          inputMode="numeric"
+          required
+          value={percent}
+          onChange={event => setPercent(event.currentTarget.value)}
+        />
+      </Field>
+      <Field name="settings.model_rules[0].action">
+        <NativeSelect
+          label={t`A new model`}
+          value={action}
+          onChange={event => setAction(event.currentTarget.value)}
+          data={[
+            { value: 'propose', label: t`is proposed here` },
+            { value: 'apply', label: t`is sold at once` },
+          ]}
+        />
+      </Field>
       {further.length > 0 && <p className={styles.hint}>{t`Further rules are under “Settings”.`}</p>}
       <ReasonInput value={reason} onChange={setReason} />
     </FormDialog>
@@ -217,19 +228,23 @@ export function ProviderBudgetDialog(props: DialogProps) {
       onSubmit={() => change.mutate({ settings, reason })}
       onClose={onClose}
     >
-      <AmountField
-        label={t`Budget of a month, USD`}
-        description={t`What the provider may cost you. Beyond it, no request goes there until the next month (UTC). Empty: no limit.`}
-        value={budget}
-        onText={setBudget}
-      />
-      <TextInput
-        label={t`Weight`}
-        description={t`Its chance among servers that are as good. 200 doubles it, 50 halves it. Empty: 100.`}
-        inputMode="numeric"
-        value={weight}
-        onChange={event => setWeight(event.currentTarget.value)}
-      />
+      <Field name="settings.monthly_budget_usd">
+        <AmountField
+          label={t`Budget of a month, USD`}
+          description={t`What the provider may cost you. Beyond it, no request goes there until the next month (UTC). Empty: no limit.`}
+          value={budget}
+          onText={setBudget}
+        />
+      </Field>
+      <Field name="settings.weight">
+        <TextInput
+          label={t`Weight`}
+          description={t`Its chance among servers that are as good. 200 doubles it, 50 halves it. Empty: 100.`}
+          inputMode="numeric"
+          value={weight}
+          onChange={event => setWeight(event.currentTarget.value)}
+        />
+      </Field>
       <ReasonInput value={reason} onChange={setReason} />
     </FormDialog>
   )
@@ -252,16 +267,18 @@ export function ProviderSettingsDialog(props: DialogProps) {
       onSubmit={() => settings && change.mutate({ settings, reason })}
       onClose={onClose}
     >
-      <JsonInput
-        label={t`An entry of endpoints, as in switchyard.yaml`}
-        description={t`Without keys: those are replaced by themselves. The gateway checks each setting before it is saved.`}
-        validationError={t`This is not JSON.`}
-        autosize
-        minRows={12}
-        maxRows={24}
-        value={text}
-        onChange={setText}
-      />
+      <Field name="settings">
+        <JsonInput
+          label={t`An entry of endpoints, as in switchyard.yaml`}
+          description={t`Without keys: those are replaced by themselves. The gateway checks each setting before it is saved.`}
+          validationError={t`This is not JSON.`}
+          autosize
+          minRows={12}
+          maxRows={24}
+          value={text}
+          onChange={setText}
+        />
+      </Field>
       <ReasonInput value={reason} onChange={setReason} />
     </FormDialog>
   )

@@ -3,6 +3,7 @@ import { TextInput } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 
 /**
  * Asks for the reason of a decision about a hoster, then sends it.
@@ -50,15 +51,17 @@ export function ReasonDialog({
       onClose={onClose}
     >
       <p>{children}</p>
-      <TextInput
-        label={t`Reason`}
-        description={reader}
-        required
-        maxLength={maxLength}
-        value={reason}
-        onChange={event => setReason(event.currentTarget.value)}
-        data-autofocus
-      />
+      <Field name="reason">
+        <TextInput
+          label={t`Reason`}
+          description={reader}
+          required
+          maxLength={maxLength}
+          value={reason}
+          onChange={event => setReason(event.currentTarget.value)}
+          data-autofocus
+        />
+      </Field>
     </FormDialog>
   )
 }

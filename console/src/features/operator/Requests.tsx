@@ -7,6 +7,7 @@ import { requestLogQuery } from '../../api/operator-queries.ts'
 import { durationText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
+import { Filters } from '../../parts/Filters.tsx'
 import { failureWords } from '../../parts/failure-words.ts'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Charge } from '../../parts/Money.tsx'
@@ -45,7 +46,7 @@ export function Requests() {
     })
   return (
     <Page title={t`Requests`}>
-      <section className={styles.filters} aria-label={t`Filters`}>
+      <Filters set={Object.values(search).filter(value => value !== undefined).length} className={styles.filters}>
         {texts.map(([name, label]) => (
           <TextInput
             key={`${name} ${search[name] ?? ''}`}
@@ -70,7 +71,7 @@ export function Requests() {
           value={search.failure ?? null}
           onChange={failure => set({ failure })}
         />
-      </section>
+      </Filters>
       {search.error !== undefined && (
         <p
           className={styles.hint}

@@ -6,6 +6,7 @@ import { useWrite } from '../../api/use-write.ts'
 import { readAmount } from '../../format/typed-number.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import { saidText } from '../../texts/code-text.ts'
 import { ReasonInput } from './ReasonInput.tsx'
 
@@ -53,11 +54,13 @@ export function SettingDialog(props: DialogProps & { readonly setting: OperatorS
       onSubmit={() => change.mutate({ changes: { [key]: text.trim() }, reason })}
       onClose={props.onClose}
     >
-      {choices === null ? (
-        <TextInput required placeholder={type} {...field} />
-      ) : (
-        <NativeSelect data={choices} {...field} />
-      )}
+      <Field name={`changes.${key}`}>
+        {choices === null ? (
+          <TextInput required placeholder={type} {...field} />
+        ) : (
+          <NativeSelect data={choices} {...field} />
+        )}
+      </Field>
       <ReasonInput value={reason} onChange={setReason} />
       {origin === 'managed' && (
         <Button
@@ -107,13 +110,14 @@ export function TierDialog(props: DialogProps) {
         onChange={event => setName(event.currentTarget.value)}
       />
       {limits.map(([limit, label]) => (
-        <AmountField
-          key={limit}
-          label={label}
-          required
-          value={values[limit] ?? ''}
-          onText={text => setValues({ ...values, [limit]: text })}
-        />
+        <Field key={limit} name={`changes.account_tiers.${name.trim()}.${limit}`}>
+          <AmountField
+            label={label}
+            required
+            value={values[limit] ?? ''}
+            onText={text => setValues({ ...values, [limit]: text })}
+          />
+        </Field>
       ))}
       <ReasonInput value={reason} onChange={setReason} />
     </FormDialog>

@@ -7,6 +7,7 @@ import { readAmount } from '../../format/typed-number.ts'
 import { chargeText } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 
 /** Takes back a payment, or a part of it: a refund, or a chargeback of the payer's bank. */
 export function TakeBackDialog({ payment, onClose }: { payment: OperatorPayment; onClose: () => void }) {
@@ -38,20 +39,24 @@ export function TakeBackDialog({ payment, onClose }: { payment: OperatorPayment;
       onSubmit={() => takeBack.mutate()}
       onClose={onClose}
     >
-      <AmountField
-        label="USD"
-        description={t`Empty: all that is left of the payment`}
-        value={amount}
-        onText={setAmount}
-        data-autofocus
-      />
-      <TextInput
-        label={t`Reason`}
-        description={t`The customer sees it.`}
-        required
-        value={reason}
-        onChange={event => setReason(event.currentTarget.value)}
-      />
+      <Field name="amount_usd">
+        <AmountField
+          label="USD"
+          description={t`Empty: all that is left of the payment`}
+          value={amount}
+          onText={setAmount}
+          data-autofocus
+        />
+      </Field>
+      <Field name="reason">
+        <TextInput
+          label={t`Reason`}
+          description={t`The customer sees it.`}
+          required
+          value={reason}
+          onChange={event => setReason(event.currentTarget.value)}
+        />
+      </Field>
       {payment.driver === 'manual' && (
         <Checkbox
           label={t`A chargeback: the bank has taken the money back`}

@@ -5,6 +5,7 @@ import { useWrite } from '../../api/use-write.ts'
 import { readAmount } from '../../format/typed-number.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 
 /** Sets the trust score of a hoster. */
 export function TrustDialog({
@@ -32,21 +33,25 @@ export function TrustDialog({
       onSubmit={() => change.mutate()}
       onClose={onClose}
     >
-      <AmountField
-        label={t`Trust score`}
-        description={t`From 0 to 1, in place of the earned one. Empty: the earned one counts again. Above 0.8 it may serve trusted_only.`}
-        value={score}
-        onText={setScore}
-        data-autofocus
-      />
-      <TextInput
-        label={t`Reason`}
-        description={t`The audit log keeps it.`}
-        required
-        maxLength={200}
-        value={reason}
-        onChange={event => setReason(event.currentTarget.value)}
-      />
+      <Field name="trust_score">
+        <AmountField
+          label={t`Trust score`}
+          description={t`From 0 to 1, in place of the earned one. Empty: the earned one counts again. Above 0.8 it may serve trusted_only.`}
+          value={score}
+          onText={setScore}
+          data-autofocus
+        />
+      </Field>
+      <Field name="reason">
+        <TextInput
+          label={t`Reason`}
+          description={t`The audit log keeps it.`}
+          required
+          maxLength={200}
+          value={reason}
+          onChange={event => setReason(event.currentTarget.value)}
+        />
+      </Field>
     </FormDialog>
   )
 }

@@ -1,5 +1,4 @@
 import { noAnswer, Problem, problemOf } from '../../api/request.ts'
-import { errorText } from '../../texts/code-text.ts'
 
 export interface ChatUsage {
   readonly completion_tokens: number
@@ -61,7 +60,7 @@ export async function streamChat(
     const chunk = JSON.parse(data) as ChatChunk
     if (chunk.error) {
       const { message, code = 'stream_interrupted' } = chunk.error
-      throw new Problem(errorText(code, message), { status: 200, code, requestId })
+      throw new Problem(message, { status: 200, code, requestId })
     }
     usage = chunk.usage ?? usage
     const next = withDelta(content, chunk.choices?.[0]?.delta ?? {})

@@ -12,6 +12,7 @@ import { CodeBlock } from '../../parts/CodeBlock.tsx'
 import { DataTable } from '../../parts/DataTable.tsx'
 import { EmptyState } from '../../parts/EmptyState.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
@@ -161,7 +162,11 @@ function NewAlert({ onClose }: { onClose: () => void }) {
         value={kind}
         onChange={value => setKind((value ?? 'low_balance') as Kind)}
       />
-      {hasThreshold && <AmountField label="USD" required value={threshold} onText={setThreshold} />}
+      {hasThreshold && (
+        <Field name="threshold_usd">
+          <AmountField label="USD" required value={threshold} onText={setThreshold} />
+        </Field>
+      )}
       <Select
         label={t`Where to`}
         description={hasMail ? undefined : t`This server sends no mail, so an alert by e-mail would not arrive.`}
@@ -173,14 +178,16 @@ function NewAlert({ onClose }: { onClose: () => void }) {
         onChange={setChannel}
       />
       {channel === 'webhook' && (
-        <TextInput
-          label="URL"
-          type="url"
-          placeholder="https://"
-          required
-          value={target}
-          onChange={event => setTarget(event.currentTarget.value)}
-        />
+        <Field name="target">
+          <TextInput
+            label="URL"
+            type="url"
+            placeholder="https://"
+            required
+            value={target}
+            onChange={event => setTarget(event.currentTarget.value)}
+          />
+        </Field>
       )}
     </FormDialog>
   )

@@ -8,6 +8,7 @@ import { readAmount } from '../../format/typed-number.ts'
 import { exactUsd, roundUsd } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { Field } from '../../parts/FormFields.tsx'
 import { Meter, windowText } from '../../parts/Meter.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
 import styles from './settings.module.css'
@@ -59,14 +60,16 @@ export function MemberLimitDialog({ member, onClose }: { member: MemberShown; on
       onClose={onClose}
     >
       <p>{t`It covers all keys that the person made, the playground included. Requests beyond it are refused within two seconds.`}</p>
-      <AmountField
-        label={t`Limit in USD`}
-        description={t`Empty: no limit.`}
-        placeholder="none"
-        value={limit}
-        onText={setLimit}
-        data-autofocus
-      />
+      <Field name="spend_limit_usd">
+        <AmountField
+          label={t`Limit in USD`}
+          description={t`Empty: no limit.`}
+          placeholder="none"
+          value={limit}
+          onText={setLimit}
+          data-autofocus
+        />
+      </Field>
       <Select
         label={t`Resets`}
         disabled={typed === ''}

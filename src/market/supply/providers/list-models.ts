@@ -1,5 +1,7 @@
 import type { Dialect } from '../../../base/domain/conversation.ts'
 import { credentialHeader, type Endpoint } from '../../../base/domain/offer.ts'
+import { sayRefusal } from '../../../base/domain/refusals.ts'
+import { joined, type Said } from '../../../base/domain/said.ts'
 import { SupplyError } from '../../../base/domain/supply-error.ts'
 import { isJsonObject, type JsonObject } from '../../../base/runtime/json-object.ts'
 import { getJson } from '../../../wire/egress/get-json.ts'
@@ -27,13 +29,12 @@ export async function listServedModels(endpoint: Endpoint, speaks: Dialect): Pro
   const headers = { ...(header && { [header[0]]: header[1] }), ...form.headers }
   const url = `${endpoint.baseUrl}/models${form.query}`
   const { status, body } = await getJson(url, { timeoutMs: TIMEOUT_MS, bytesMax: BYTES_MAX, headers }).catch(
-    (error: Error) => {
-      throw new SupplyError('unreachable', `${endpoint.baseUrl} cannot be reached: ${error.message}.`)
+    (error: NodeJS.ErrnoException) => {
+      throw new SupplyError('unreachable', sayUnreachable(endpoint.baseUrl, error), 'base_url')
     },
   )
   const models = isJsonObject(body) ? body[form.field] : undefined
-  if (status !== 200 || !Array.isArray(models))
-    throw new SupplyError('unreachable', problemText(endpoint.baseUrl, status, body))
+  if (status !== 200 || !Array.isArray(models)) throw refusedBy(endpoint.baseUrl, status, body)
   const listed = models.filter(isJsonObject).flatMap((model): ListedModel[] => {
     const id = form.idOf(model)
     return typeof id === 'string' ? [{ ...model, id }] : []
@@ -106,10 +107,18 @@ function tokens(value: unknown): number | null {
   return typeof value === 'number' && Number.isInteger(value) && value > 0 ? value : null
 }
 
-function problemText(baseUrl: string, status: number, body: unknown): string {
+function sayUnreachable(address: string, { code, message: error }: NodeJS.ErrnoException): Said {
+  if (code === 'ENOTFOUND') return sayRefusal('refusal.server_name_unknown', { host: new URL(address).hostname })
+  if (code === 'ECONNREFUSED') return sayRefusal('refusal.server_silent', { address })
+  return sayRefusal('refusal.server_unreachable', { address, error })
+}
+
+function refusedBy(address: string, status: number, body: unknown): SupplyError {
   if (status === 401 || status === 403)
-    return `${baseUrl} answers ${status}: it refuses the key. Check it, and that it may list models.`
+    return new SupplyError('unreachable', sayRefusal('refusal.server_refuses_key', { address, status }), 'api_key')
   const said = isJsonObject(body) && isJsonObject(body.error) ? body.error.message : undefined
-  const detail = typeof said === 'string' ? `: ${said.slice(0, 200).toWellFormed()}` : ''
-  return `${baseUrl} answers ${status} without a list of models${detail}. Check the address, such as whether it ends in /v1.`
+  const noList = sayRefusal('refusal.server_without_list', { address, status })
+  if (typeof said !== 'string') return new SupplyError('unreachable', noList, 'base_url')
+  const answer = said.slice(0, 200).toWellFormed()
+  return new SupplyError('unreachable', joined(noList, sayRefusal('refusal.server_says', { answer })), 'base_url')
 }

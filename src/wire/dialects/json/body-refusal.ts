@@ -3,6 +3,7 @@ import { ApiError } from '../../../base/domain/errors.ts'
 import { elementAt } from '../../../base/runtime/collections.ts'
 import { isJsonObject } from '../../../base/runtime/json-object.ts'
 import { keyPath } from '../../../base/runtime/key-path.ts'
+import { fieldCodes } from './field-codes.ts'
 
 // Errors about the fields of a JSON body, worded the same for every endpoint. `allowed` completes the sentence
 // "`param` must be ...".
@@ -45,7 +46,13 @@ export function bodyRefusal(
   const param = keyPath(issue.path)
   let found = input
   for (const step of issue.path) found = (found as Record<PropertyKey, unknown> | undefined)?.[step]
-  return invalidField(param, issue.message, found)
+  return refusedField(param, issue.message, found)
+}
+
+/** As `invalidField`, with codes for the pages of the console. */
+export function refusedField(param: string, allowed: string, found: unknown): ApiError {
+  const { code, message: text } = invalidField(param, allowed, found)
+  return new ApiError(code, { message: { text, codes: fieldCodes(param, allowed, found === undefined) }, param })
 }
 
 /** Formats a value that was sent, short enough for an error message. */
