@@ -116,7 +116,11 @@ export const daysSql: Readonly<Record<Table, string>> = {
 const CORRECTED = `
   SELECT r.customer_id, (r.at AT TIME ZONE 'UTC')::date AS day, r.fee_nanos AS fee, 0::bigint AS cost,
     CASE WHEN u.provider = 'cloud' AND u.upstream_cost_nanos IS NULL THEN r.fee_nanos ELSE 0 END AS uncosted
-  FROM refund r LEFT JOIN usage_row u ON u.customer_id = r.customer_id AND u.request_id = r.request_id
+  FROM refund r
+  -- A join would read all rows of each month once the span has more than a few refunds.
+  LEFT JOIN LATERAL (
+    SELECT provider, upstream_cost_nanos FROM usage_row WHERE customer_id = r.customer_id AND request_id = r.request_id LIMIT 1
+  ) AS u ON true
   WHERE r.at >= $1::date::timestamp AT TIME ZONE 'UTC' AND r.at < ($2::date + 1)::timestamp AT TIME ZONE 'UTC'
   UNION ALL
   SELECT customer_id, day, fee_nanos, hoster_share_nanos, 0 FROM usage_day JOIN house_customer USING (customer_id) WHERE ${SPAN}`
