@@ -73,6 +73,8 @@ export const actions = [
   ...[
     'usage.archived',
     'cell.linked',
+    'customer.moved',
+    'customer.move_undone',
     'credit.requested',
     'credit.granted',
     'credit.rejected',

@@ -192,6 +192,30 @@ CREATE TABLE cell_key (
   CONSTRAINT cell_key_key_hash_check CHECK ((length(key_hash) = 32))
 );
 
+CREATE TABLE cell_move (
+  move_id uuid NOT NULL,
+  customer_id uuid NOT NULL,
+  direction text NOT NULL,
+  cell text NOT NULL,
+  state text NOT NULL,
+  amount_nanos bigint NOT NULL DEFAULT 0,
+  at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT cell_move_pkey PRIMARY KEY (move_id),
+  CONSTRAINT cell_move_amount_nanos_check CHECK ((amount_nanos >= 0)),
+  CONSTRAINT cell_move_check CHECK (((direction = 'in'::text) = (state = ANY (ARRAY['received'::text, 'refused'::text])))),
+  CONSTRAINT cell_move_direction_check CHECK ((direction = ANY (ARRAY['out'::text, 'in'::text]))),
+  CONSTRAINT cell_move_state_check CHECK ((state = ANY (ARRAY['stopped'::text, 'sent'::text, 'done'::text, 'undone'::text, 'received'::text, 'refused'::text])))
+);
+CREATE INDEX cell_move_customer ON cell_move USING btree (customer_id);
+CREATE UNIQUE INDEX cell_move_open ON cell_move USING btree (customer_id) WHERE (state = ANY (ARRAY['stopped'::text, 'sent'::text]));
+
+CREATE TABLE cell_parcel (
+  move_id uuid NOT NULL,
+  parcel jsonb NOT NULL,
+  CONSTRAINT cell_parcel_pkey PRIMARY KEY (move_id),
+  CONSTRAINT cell_parcel_move_id_fkey FOREIGN KEY (move_id) REFERENCES cell_move(move_id)
+);
+
 CREATE TABLE clawback (
   clawback_id uuid NOT NULL,
   hoster_id uuid NOT NULL,
@@ -820,7 +844,7 @@ CREATE TABLE ledger_entry (
   account_id uuid NOT NULL,
   amount_nanos bigint NOT NULL,
   CONSTRAINT ledger_entry_pkey PRIMARY KEY (account_kind, account_id, tx_id),
-  CONSTRAINT ledger_entry_account_kind_check CHECK ((account_kind = ANY (ARRAY['customer'::text, 'hoster_payable'::text, 'platform_revenue'::text, 'platform_promo'::text, 'cash'::text, 'customer_debt'::text, 'processor_fee'::text, 'payout_clearing'::text, 'hoster_clawback'::text]))) NOT VALID,
+  CONSTRAINT ledger_entry_account_kind_check CHECK ((account_kind = ANY (ARRAY['customer'::text, 'hoster_payable'::text, 'platform_revenue'::text, 'platform_promo'::text, 'cash'::text, 'customer_debt'::text, 'processor_fee'::text, 'payout_clearing'::text, 'hoster_clawback'::text, 'cell_clearing'::text, 'cell_promo'::text]))) NOT VALID,
   CONSTRAINT ledger_entry_amount_nanos_check CHECK ((amount_nanos <> 0))
 );
 CREATE INDEX ledger_entry_given ON ledger_entry USING btree (account_id, tx_id) WHERE ((account_kind = 'customer'::text) AND (amount_nanos > 0));
@@ -835,7 +859,7 @@ CREATE TABLE ledger_tx (
   at timestamp with time zone NOT NULL DEFAULT now(),
   CONSTRAINT ledger_tx_kind_ref_key UNIQUE (kind, ref),
   CONSTRAINT ledger_tx_pkey PRIMARY KEY (tx_id),
-  CONSTRAINT ledger_tx_kind_check CHECK ((kind = ANY (ARRAY['signup_credit'::text, 'credit'::text, 'settle'::text, 'refund'::text, 'payment'::text, 'voucher'::text, 'reversal'::text, 'reversal_returned'::text, 'debt_payment'::text, 'processor_fee'::text, 'payout'::text, 'payout_paid'::text, 'payout_returned'::text, 'earnings_moved'::text, 'clawback'::text, 'clawback_returned'::text, 'opening_balance'::text, 'promotion_excess'::text]))) NOT VALID
+  CONSTRAINT ledger_tx_kind_check CHECK ((kind = ANY (ARRAY['signup_credit'::text, 'credit'::text, 'settle'::text, 'refund'::text, 'payment'::text, 'voucher'::text, 'reversal'::text, 'reversal_returned'::text, 'debt_payment'::text, 'processor_fee'::text, 'payout'::text, 'payout_paid'::text, 'payout_returned'::text, 'earnings_moved'::text, 'clawback'::text, 'clawback_returned'::text, 'opening_balance'::text, 'promotion_excess'::text, 'cell_move'::text]))) NOT VALID
 );
 CREATE INDEX ledger_tx_given ON ledger_tx USING btree (at) WHERE (kind <> 'settle'::text);
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON ledger_tx FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewrite();
@@ -871,7 +895,9 @@ CREATE TABLE member_spend (
   window_start date NOT NULL,
   spent_nanos bigint NOT NULL DEFAULT 0,
   leased_nanos bigint NOT NULL DEFAULT 0,
+  before_nanos bigint NOT NULL DEFAULT 0,
   CONSTRAINT member_spend_pkey PRIMARY KEY (customer_id, person_id, window_start),
+  CONSTRAINT member_spend_before_nanos_check CHECK ((before_nanos >= 0)),
   CONSTRAINT member_spend_leased_nanos_check CHECK ((leased_nanos >= 0)),
   CONSTRAINT member_spend_spent_nanos_check CHECK ((spent_nanos >= 0))
 ) WITH (fillfactor=50);

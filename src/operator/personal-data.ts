@@ -92,6 +92,7 @@ export const placesOfCustomer: readonly PersonalPlace[] = [
   { table: 'house_customer', ids: ['customer_id'] },
   { table: 'shared_request_spend', ids: ['customer_id'] },
   { table: 'server_error', ids: ['customer_id'], foreign: ['text'] },
+  { table: 'cell_move', ids: ['customer_id'] },
   { table: 'idempotency', ids: ['customer_id'], secrets: ['body_hash', 'answer_sealed'] },
   { table: 'usage_hour', ids: ['customer_id'] },
   { table: 'usage_day', ids: ['customer_id'], foreign: ['upstream_cost_nanos', 'costed_nanos'] },

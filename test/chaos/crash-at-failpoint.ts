@@ -26,8 +26,11 @@ import type { ChaosWorld } from './world.ts'
  */
 type Trigger = 'request' | 'stream' | 'storm' | 'traffic' | 'idle' | 'recall' | 'drain' | 'start'
 
-/** Those of payments and payouts need a provider: the tests in test/payments and test/payouts break the gateway there. */
-export type CrashedFailpoint = Exclude<FailpointName, `payment-${string}` | `payout-${string}`>
+/**
+ * Those of payments and payouts need a provider, those of moves another cell: the tests in test/payments, test/payouts and
+ * test/cells break the process there.
+ */
+export type CrashedFailpoint = Exclude<FailpointName, `payment-${string}` | `payout-${string}` | `cell-move-${string}`>
 
 interface Crash {
   readonly trigger: Trigger

@@ -21,9 +21,9 @@ test('each failpoint occurs exactly once in the code', () => {
   expect(passed.toSorted()).toEqual(Object.keys(failpoints).toSorted())
 })
 
-test('the chaos suite has a crash for each failpoint, and the tests of payments and payouts have one for each of theirs', () => {
-  const paid = Object.keys(failpoints).filter(name => /^(payment|payout)-/.test(name))
-  const broken = ['payments/stripe', 'payments/auto-top-up', 'payouts/stripe-connect']
+test('the chaos suite has a crash for each failpoint, and the tests of payments, payouts and moves have one for each of theirs', () => {
+  const paid = Object.keys(failpoints).filter(name => /^(payment|payout|cell-move)-/.test(name))
+  const broken = ['payments/stripe', 'payments/auto-top-up', 'payouts/stripe-connect', 'cells/move']
     .map(name => readFileSync(`${root}/test/${name}.test.ts`, 'utf8'))
     .join()
   for (const name of paid) expect(broken).toContain(`'${name}'`)

@@ -136,7 +136,7 @@ const harmless: Readonly<Record<string, string>> = {
 describe('the gateway role', () => {
   test('cannot change a row of any money table', async () => {
     const { rows } = await gateway.query<{ name: string }>('SELECT unnest(money_tables()) AS name')
-    expect(rows).toHaveLength(48)
+    expect(rows).toHaveLength(50)
     for (const { name } of rows) {
       await expect(gateway.query(`SELECT count(*) FROM ${name}`)).resolves.toBeDefined()
       for (const statement of [
@@ -186,7 +186,7 @@ describe('the gateway role', () => {
 
   test('cannot write any table of the desk, nor read a secret of it', async () => {
     const { rows } = await gateway.query<{ name: string }>('SELECT unnest(desk_tables()) AS name')
-    expect(rows).toHaveLength(26)
+    expect(rows).toHaveLength(27)
     for (const { name } of rows) {
       const column = await firstColumnOf(name)
       for (const statement of [
@@ -200,7 +200,7 @@ describe('the gateway role', () => {
     const secrets = await gateway.query<{ table: string; column: string }>(
       'SELECT table_name AS "table", column_name AS "column" FROM secret_columns()',
     )
-    expect(secrets.rows).toHaveLength(11)
+    expect(secrets.rows).toHaveLength(12)
     for (const { table, column } of secrets.rows)
       await expect(gateway.query(`SELECT ${column} FROM ${table}`)).rejects.toMatchObject({ code: PERMISSION_DENIED })
   })

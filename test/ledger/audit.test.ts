@@ -63,6 +63,8 @@ const corruptions: Record<AuditCheck, string> = {
   credit_is_not_dated_back: `UPDATE voucher SET made_at = '2026-01-01'`,
   reversals_within_payments: 'UPDATE payment_reversal SET taken_nanos = 1000',
   debts_equal_entries: 'UPDATE balance SET debt_nanos = 1',
+  cell_moves_equal_entries: `INSERT INTO cell_move (move_id, customer_id, direction, cell, state, amount_nanos)
+    SELECT gen_random_uuid(), customer_id, 'in', 'b', 'received', 1 FROM balance LIMIT 1`,
   debts_are_paid_first: 'UPDATE balance SET debt_nanos = 1',
   taken_credit_equals_entries: 'DELETE FROM credit_taken',
   cash_equals_payments: 'UPDATE payment SET fee_nanos = 1',

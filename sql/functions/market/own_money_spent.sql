@@ -2,7 +2,7 @@
 -- less what is left. What is from `cash` is paid, unless a payment of the test mode of its provider brought it.
 CREATE OR REPLACE FUNCTION own_money_spent(p_customers uuid[]) RETURNS TABLE (customer_id uuid, spent_nanos bigint)
 LANGUAGE sql STABLE AS $$
-  SELECT b.customer_id, greatest(paid.nanos - reversed.nanos - b.posted_nanos, 0)::bigint
+  SELECT b.customer_id, greatest(paid.nanos + moved.nanos - reversed.nanos - b.posted_nanos, 0)::bigint
     FROM balance b
     CROSS JOIN LATERAL (
       SELECT coalesce(sum(e.amount_nanos), 0) AS nanos FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
@@ -11,6 +11,10 @@ LANGUAGE sql STABLE AS $$
            OR (t.kind IN ('payment', 'voucher', 'credit') AND EXISTS (SELECT FROM ledger_entry c WHERE c.tx_id = e.tx_id AND c.account_kind = 'cash')))
          AND NOT EXISTS (SELECT FROM payment p WHERE p.tx_id = e.tx_id AND NOT p.is_live)
     ) AS paid
+    -- From other cells, less what went there.
+    CROSS JOIN LATERAL (
+      SELECT coalesce(-sum(e.amount_nanos), 0) AS nanos FROM ledger_entry e WHERE e.account_kind = 'cell_clearing' AND e.account_id = b.customer_id
+    ) AS moved
     CROSS JOIN LATERAL (
       SELECT coalesce(sum(r.taken_nanos - r.returned_nanos), 0) AS nanos FROM payment_reversal r JOIN payment p USING (payment_id)
        WHERE r.customer_id = b.customer_id AND NOT p.is_promotion AND p.is_live

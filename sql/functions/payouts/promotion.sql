@@ -157,6 +157,10 @@ LANGUAGE sql STABLE AS $$
        ELSE t.kind IN ('signup_credit', 'credit', 'voucher', 'reversal_returned')
          AND EXISTS (SELECT FROM ledger_entry p WHERE p.tx_id = e.tx_id AND p.account_kind = 'platform_promo') END
   UNION ALL
+  -- What came from another cell, less what went there.
+  SELECT e.account_id, t.at, -e.amount_nanos FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
+   WHERE e.account_kind = 'cell_promo' AND e.account_id = ANY (p_customers)
+  UNION ALL
   SELECT c.customer_id, t.at, -c.amount_nanos FROM credit_taken c JOIN ledger_tx t USING (tx_id)
    WHERE c.customer_id = ANY (p_customers) AND t.kind = 'reversal'
      AND EXISTS (SELECT FROM ledger_entry p WHERE p.tx_id = c.tx_id AND p.account_kind = 'platform_promo')

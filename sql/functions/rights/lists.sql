@@ -9,7 +9,7 @@ LANGUAGE sql IMMUTABLE AS $$
     'payment', 'payment_event', 'payment_reversal', 'payment_difference', 'voucher',
     'hoster_day', 'hoster_day_change', 'hoster_movement', 'hoster_account', 'payout_identity', 'payout_change', 'payout_batch', 'payout',
     'payout_event', 'clawback', 'promotion_progress', 'promotion_share', 'promotion_day', 'promotion_review',
-    'promotion_used_up', 'operator_key', 'group_role', 'group_role_rule']::name[]
+    'promotion_used_up', 'operator_key', 'group_role', 'group_role_rule', 'cell_move', 'cell_parcel']::name[]
 $$;
 
 -- What both roles do with the rights of the owner. Neither role calls open_account, grant_credit or refund_request itself:
@@ -45,7 +45,7 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY['person', 'person_session', 'person_token', 'person_recovery_code', 'person_passkey', 'person_identity', 'person_network',
     'person_device', 'sign_in_throttle', 'customer', 'membership', 'member_limit', 'api_key', 'house_customer', 'hoster_member',
     'hoster_key', 'payment_account', 'payment_method', 'auto_top_up', 'provider', 'provider_version', 'settings_version',
-    'operator_answer', 'price_group', 'price_group_version', 'tier_price_group']::name[]
+    'operator_answer', 'price_group', 'price_group_version', 'tier_price_group', 'cell_key']::name[]
 $$;
 
 -- Columns that are as good as the secret behind them for SQL, or that can be guessed from. The gateway role cannot read them. Of
@@ -55,5 +55,5 @@ CREATE OR REPLACE FUNCTION secret_columns() RETURNS TABLE (table_name name, colu
 LANGUAGE sql IMMUTABLE AS $$
   VALUES ('voucher'::name, 'code_hash'::name), ('signup_credit', 'mailbox_hash'), ('person', 'password_hash'), ('person', 'totp_secret'),
     ('person', 'totp_pending'), ('person_session', 'token_hash'), ('person_session', 'previous_token_hash'),
-    ('operator_key', 'key_hash'), ('person_token', 'token_hash'), ('person_token', 'detail'), ('person_recovery_code', 'code_hash')
+    ('operator_key', 'key_hash'), ('person_token', 'token_hash'), ('person_token', 'detail'), ('person_recovery_code', 'code_hash'), ('cell_parcel', 'parcel')
 $$;

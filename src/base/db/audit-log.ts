@@ -66,6 +66,8 @@ export type AuditAction =
   | 'payout.settled'
   | 'usage.archived'
   | 'cell.linked'
+  | 'customer.moved'
+  | 'customer.move_undone'
   | 'credit.requested'
   | 'credit.granted'
   | 'credit.rejected'

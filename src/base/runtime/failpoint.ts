@@ -61,6 +61,11 @@ export const failpoints = {
   'payout-booking': 'a payout is booked in a transaction that is not committed',
   'payout-booked': 'a payout is booked; the provider does not know that its event was handled',
   'payout-event-noted': 'an event of a payout is stored; the provider was not asked what has changed',
+  // A move of a customer to another cell.
+  'cell-move-stopped': 'the customer is refused; its balance is still in its cell',
+  'cell-move-sent': 'the balance has left the cell; the other one has not received it',
+  'cell-move-received': 'the other cell serves the customer; this one does not pass its keys on',
+  'cell-move-refused': 'the other cell will never receive the move; this one still counts it',
   // A stop.
   'drain-idle': 'no request runs; charges may be waiting to be committed',
   'drain-flushed': 'every charge is committed and every lease returned',

@@ -91,10 +91,11 @@ export const creditTransactions = z
               'debt_payment',
               'earnings_moved',
               'opening_balance',
+              'cell_move',
               'usage',
             ])
             .describe(
-              '`usage` is the charges of all requests that began on one UTC day, in total. `reversal` is a payment that was taken back, and `debt_payment` pays what it left owed. `earnings_moved` is what a hoster of this customer earned. `opening_balance` was brought over from another installation.',
+              '`usage` is the charges of all requests that began on one UTC day, in total. `reversal` is a payment that was taken back, and `debt_payment` pays what it left owed. `earnings_moved` is what a hoster of this customer earned. `opening_balance` was brought over from another installation, and `cell_move` from or to another cell of this one.',
             ),
           amount_usd: z
             .number()

@@ -70,6 +70,7 @@ const words = {
   debt_payment: t`Debt paid`,
   earnings_moved: t`Earnings`,
   opening_balance: t`Opening balance`,
+  cell_move: t`Moved between cells`,
   usage: t`Used`,
 } as const
 

@@ -15,6 +15,7 @@ export interface Transaction {
     | 'debt_payment'
     | 'earnings_moved'
     | 'opening_balance'
+    | 'cell_move'
     | 'usage'
   /** Negative for usage, reversals and payments of a debt. */
   readonly amountNanos: Nanos

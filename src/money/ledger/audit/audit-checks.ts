@@ -60,13 +60,12 @@ const PART_PICOS = `
  * columns of the same names in usage rows and leases.
  *
  * @param id the column of the spend table that names the key or the member
- * @param before the column with what was spent before the limit counted
  */
-const spendEqualsUsage = (of: 'key' | 'member', id: string, before = '0') =>
+const spendEqualsUsage = (of: 'key' | 'member', id: string) =>
   customers(`
     SELECT concat_ws(' ', customer_id, ${of}_id, ${of}_window)
     FROM (
-      SELECT customer_id, ${id} AS ${of}_id, window_start AS ${of}_window, spent_nanos - ${before} AS spent
+      SELECT customer_id, ${id} AS ${of}_id, window_start AS ${of}_window, spent_nanos - before_nanos AS spent
       FROM ${ofCustomers(`${of}_spend`)}
     ) s
     FULL JOIN (
@@ -266,6 +265,17 @@ export const auditChecks = {
     WHERE coalesce(b.debt_nanos, 0) <> -coalesce(e.amount, 0)`),
   debts_are_paid_first: customers(`
     SELECT customer_id::text FROM ${ofCustomers('balance')} WHERE debt_nanos < 0 OR (debt_nanos > 0 AND posted_nanos <> leased_nanos)`),
+  cell_moves_equal_entries: customers(`
+    SELECT coalesce(m.customer_id, e.account_id)::text
+    FROM (
+      SELECT customer_id, sum(CASE direction WHEN 'out' THEN amount_nanos ELSE -amount_nanos END) AS amount
+      FROM ${ofCustomers('cell_move')} WHERE state IN ('sent', 'done', 'received') GROUP BY customer_id
+    ) m
+    FULL JOIN (
+      SELECT account_id, sum(amount_nanos) AS amount FROM ledger_entry
+      WHERE account_kind IN ('cell_clearing', 'cell_promo') AND account_id BETWEEN $1 AND $2 GROUP BY account_id
+    ) e ON e.account_id = m.customer_id
+    WHERE coalesce(m.amount, 0) <> coalesce(e.amount, 0)`),
   taken_credit_equals_entries: transactions(`
     SELECT coalesce(c.tx_id, e.tx_id)::text FROM ${ofTransactions('credit_taken', 'c')}
     FULL JOIN (
@@ -576,7 +586,7 @@ export const auditChecks = {
     SELECT customer_id || ' ' || day FROM ${ofCustomers('day_spend', 'd')}
     LEFT JOIN (SELECT customer_id, cap_day AS day, sum(granted_nanos) AS granted FROM ${ofCustomers('lease')} GROUP BY customer_id, cap_day) l USING (customer_id, day)
     WHERE d.spent_nanos + coalesce(l.granted, 0) > d.cap_nanos`),
-  key_spend_equals_usage: spendEqualsUsage('key', 'key_id', 'before_nanos'),
+  key_spend_equals_usage: spendEqualsUsage('key', 'key_id'),
   key_leased_equals_open_leases: leasedEqualsOpenLeases('key', 'key_id'),
   key_spend_within_limit: customers(`
     SELECT concat_ws(' ', k.customer_id, k.key_id, k.window_start)
@@ -587,7 +597,7 @@ export const auditChecks = {
   member_spend_within_limit: customers(`
     SELECT concat_ws(' ', m.customer_id, m.person_id, m.window_start)
     FROM ${ofCustomers('member_spend', 'm')} JOIN member_limit l ON l.customer_id = m.customer_id AND l.person_id = m.person_id
-    WHERE m.spent_nanos + m.leased_nanos > l.highest_limit_nanos`),
+    WHERE m.spent_nanos - m.before_nanos + m.leased_nanos > l.highest_limit_nanos`),
   windows_count_slots: customers(`
     SELECT b.customer_id::text FROM ${ofCustomers('balance', 'b')}
     LEFT JOIN (SELECT customer_id, cap_day, sum(slots) AS slots FROM ${ofCustomers('lease')} GROUP BY customer_id, cap_day) d

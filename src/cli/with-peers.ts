@@ -1,0 +1,22 @@
+import { createPool } from '../base/db/pool.ts'
+import type { PeerDatabase } from '../operator/cells/link-cell.ts'
+import type { CellDatabase } from '../operator/cells/move-customer.ts'
+
+/** Runs `work` on the databases of other cells, and closes their connections. */
+export async function withPeers<T>(
+  peers: readonly PeerDatabase[],
+  work: (databases: CellDatabase[]) => Promise<T>,
+): Promise<T> {
+  const databases = peers.map(({ name, databaseUrl }) => ({
+    name,
+    pool: createPool(
+      { connectionString: databaseUrl },
+      { max: 2, applicationName: 'switchyard cli', statementTimeoutMs: 0, lockTimeoutMs: 10_000 },
+    ),
+  }))
+  try {
+    return await work(databases)
+  } finally {
+    await Promise.all(databases.map(({ pool }) => pool.end()))
+  }
+}
