@@ -116,6 +116,7 @@ async function takeShots({ link, key, customerId }: { link: string; key: string;
   await page.goto(link)
   await page.getByRole('textbox', { name: 'Password' }).fill('correct horse battery staple')
   await page.getByRole('button', { name: 'Continue' }).click()
+  await page.getByRole('link', { name: 'Not now' }).click()
   await page.waitForURL(/\/operator/)
   const home = `${origin}/c/${customerId}`
   await shot(page, home, 'home')

@@ -27,88 +27,66 @@ import { RouteProblem } from './shell/RouteProblem.tsx'
 
 // Each screen is a file of its own that loads when it is opened. A screen knows its address only from here.
 
+/** A screen that loads when it is opened. */
+function screen<Module extends Record<string, unknown>, Name extends keyof Module & string>(
+  load: () => Promise<Module>,
+  name: Name,
+) {
+  return lazyRouteComponent(fromGateway(load), name)
+}
+
 const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound, errorComponent: RouteProblem })
 
 const outside = [
   createRoute({
     getParentRoute: () => root,
     path: '/',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/outside/SignInPage.tsx')),
-      'SignInPage',
-    ),
+    component: screen(() => import('./features/outside/SignInPage.tsx'), 'SignInPage'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/sign-in',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/outside/SignInPage.tsx')),
-      'SignInPage',
-    ),
+    component: screen(() => import('./features/outside/SignInPage.tsx'), 'SignInPage'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/welcome',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/outside/Welcome.tsx')),
-      'Welcome',
-    ),
+    component: screen(() => import('./features/outside/Welcome.tsx'), 'Welcome'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/invite',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/outside/Invite.tsx')),
-      'Invite',
-    ),
+    component: screen(() => import('./features/outside/Invite.tsx'), 'Invite'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/sign-up',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/outside/SignUp.tsx')),
-      'SignUp',
-    ),
+    component: screen(() => import('./features/outside/SignUp.tsx'), 'SignUp'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/verify',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/outside/Verify.tsx')),
-      'Verify',
-    ),
+    component: screen(() => import('./features/outside/Verify.tsx'), 'Verify'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/reset',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/outside/Reset.tsx')),
-      'Reset',
-    ),
+    component: screen(() => import('./features/outside/Reset.tsx'), 'Reset'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/oidc',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/outside/OidcReturn.tsx')),
-      'OidcReturn',
-    ),
+    component: screen(() => import('./features/outside/OidcReturn.tsx'), 'OidcReturn'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/confirm-email',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/outside/ConfirmEmail.tsx')),
-      'ConfirmEmail',
-    ),
+    component: screen(() => import('./features/outside/ConfirmEmail.tsx'), 'ConfirmEmail'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/status',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/status/Status.tsx')),
-      'Status',
-    ),
+    component: screen(() => import('./features/status/Status.tsx'), 'Status'),
   }),
 ] as const
 
@@ -122,66 +100,45 @@ const activityRoute = createRoute({
   getParentRoute: () => customerRoute,
   path: '/activity',
   validateSearch: (search: Record<string, unknown>): ActivitySearch => readActivitySearch(search),
-  component: lazyRouteComponent(
-    fromGateway(() => import('./features/activity/Activity.tsx')),
-    'Activity',
-  ),
+  component: screen(() => import('./features/activity/Activity.tsx'), 'Activity'),
 })
 
 // Not written inside of `addChildren`: its address would be of the type any, and with it those of all links.
 const receiptRoute = createRoute({
   getParentRoute: () => activityRoute,
   path: '/$requestId',
-  component: lazyRouteComponent(
-    fromGateway(() => import('./features/activity/Receipt.tsx')),
-    'Receipt',
-  ),
+  component: screen(() => import('./features/activity/Receipt.tsx'), 'Receipt'),
 })
 
 const customerScreens = [
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/home/Home.tsx')),
-      'Home',
-    ),
+    component: screen(() => import('./features/home/Home.tsx'), 'Home'),
   }),
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/usage',
     validateSearch: readUsageSearch,
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/usage/Usage.tsx')),
-      'Usage',
-    ),
+    component: screen(() => import('./features/usage/Usage.tsx'), 'Usage'),
   }),
   activityRoute.addChildren([receiptRoute]),
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/keys',
     validateSearch: readKeysSearch,
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/keys/Keys.tsx')),
-      'Keys',
-    ),
+    component: screen(() => import('./features/keys/Keys.tsx'), 'Keys'),
   }),
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/credits',
     validateSearch: readCreditsSearch,
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/credits/Credits.tsx')),
-      'Credits',
-    ),
+    component: screen(() => import('./features/credits/Credits.tsx'), 'Credits'),
   }),
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/models',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/models/Models.tsx')),
-      'Models',
-    ),
+    component: screen(() => import('./features/models/Models.tsx'), 'Models'),
   }),
   createRoute({
     getParentRoute: () => customerRoute,
@@ -189,10 +146,7 @@ const customerScreens = [
     validateSearch: readPlaygroundSearch,
     // A talk is of one customer.
     remountDeps: ({ params }) => params.customerId,
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/playground/Playground.tsx')),
-      'Playground',
-    ),
+    component: screen(() => import('./features/playground/Playground.tsx'), 'Playground'),
   }),
   createRoute({
     getParentRoute: () => customerRoute,
@@ -205,276 +159,194 @@ const customerScreens = [
   createRoute({
     getParentRoute: () => customerRoute,
     path: '/settings/$tab',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/settings/Settings.tsx')),
-      'Settings',
-    ),
+    component: screen(() => import('./features/settings/Settings.tsx'), 'Settings'),
   }),
 ] as const
 
 const accountRoute = createRoute({
   getParentRoute: () => root,
   path: '/account',
-  component: lazyRouteComponent(
-    fromGateway(() => import('./shell/AccountShell.tsx')),
-    'AccountShell',
-  ),
+  component: screen(() => import('./shell/AccountShell.tsx'), 'AccountShell'),
 })
 
 const yourAccountRoute = createRoute({
   getParentRoute: () => accountRoute,
   path: '/',
-  component: lazyRouteComponent(
-    fromGateway(() => import('./features/settings/YourAccount.tsx')),
-    'YourAccount',
-  ),
+  component: screen(() => import('./features/settings/YourAccount.tsx'), 'YourAccount'),
+})
+
+const firstFactorRoute = createRoute({
+  getParentRoute: () => accountRoute,
+  path: '/second-factor',
+  component: screen(() => import('./features/settings/FirstFactor.tsx'), 'FirstFactor'),
 })
 
 const applyFrame = createRoute({
   getParentRoute: () => root,
   path: '/h/apply',
-  component: lazyRouteComponent(
-    fromGateway(() => import('./shell/AccountShell.tsx')),
-    'AccountShell',
-  ),
+  component: screen(() => import('./shell/AccountShell.tsx'), 'AccountShell'),
 })
 
 const applyRoute = createRoute({
   getParentRoute: () => applyFrame,
   path: '/',
-  component: lazyRouteComponent(
-    fromGateway(() => import('./features/hoster/Apply.tsx')),
-    'Apply',
-  ),
+  component: screen(() => import('./features/hoster/Apply.tsx'), 'Apply'),
 })
 
 const hosterRoute = createRoute({
   getParentRoute: () => root,
   path: '/h/$hosterId',
-  component: lazyRouteComponent(
-    fromGateway(() => import('./shell/HosterShell.tsx')),
-    'HosterShell',
-  ),
+  component: screen(() => import('./shell/HosterShell.tsx'), 'HosterShell'),
 })
 
 const hosterScreens = [
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/hoster/Overview.tsx')),
-      'Overview',
-    ),
+    component: screen(() => import('./features/hoster/Overview.tsx'), 'Overview'),
   }),
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/offers',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/hoster/Offers.tsx')),
-      'Offers',
-    ),
+    component: screen(() => import('./features/hoster/Offers.tsx'), 'Offers'),
   }),
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/traffic',
     validateSearch: readDaysSearch,
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/hoster/Traffic.tsx')),
-      'Traffic',
-    ),
+    component: screen(() => import('./features/hoster/Traffic.tsx'), 'Traffic'),
   }),
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/trust',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/hoster/Trust.tsx')),
-      'Trust',
-    ),
+    component: screen(() => import('./features/hoster/Trust.tsx'), 'Trust'),
   }),
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/earnings',
     validateSearch: readDaysSearch,
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/hoster/Earnings.tsx')),
-      'Earnings',
-    ),
+    component: screen(() => import('./features/hoster/Earnings.tsx'), 'Earnings'),
   }),
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/connect',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/hoster/Connect.tsx')),
-      'Connect',
-    ),
+    component: screen(() => import('./features/hoster/Connect.tsx'), 'Connect'),
   }),
   createRoute({
     getParentRoute: () => hosterRoute,
     path: '/settings',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/hoster/HosterSettings.tsx')),
-      'HosterSettings',
-    ),
+    component: screen(() => import('./features/hoster/HosterSettings.tsx'), 'HosterSettings'),
   }),
 ] as const
 
 const operatorRoute = createRoute({
   getParentRoute: () => root,
   path: '/operator',
-  component: lazyRouteComponent(
-    fromGateway(() => import('./shell/OperatorShell.tsx')),
-    'OperatorShell',
-  ),
+  component: screen(() => import('./shell/OperatorShell.tsx'), 'OperatorShell'),
+})
+
+const operatorRequestsRoute = createRoute({
+  getParentRoute: () => operatorRoute,
+  path: '/requests',
+  validateSearch: readRequestLogSearch,
+  component: screen(() => import('./features/operator/Requests.tsx'), 'Requests'),
+})
+
+const operatorReceiptRoute = createRoute({
+  getParentRoute: () => operatorRequestsRoute,
+  path: '/$requestId',
+  component: screen(() => import('./features/operator/OperatorReceipt.tsx'), 'OperatorReceipt'),
 })
 
 const operatorScreens = [
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Overview.tsx')),
-      'Overview',
-    ),
+    component: screen(() => import('./features/operator/Overview.tsx'), 'Overview'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/customers',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Customers.tsx')),
-      'Customers',
-    ),
+    component: screen(() => import('./features/operator/Customers.tsx'), 'Customers'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/customers/$customerId',
     validateSearch: readCustomerSearch,
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Customer.tsx')),
-      'Customer',
-    ),
+    component: screen(() => import('./features/operator/Customer.tsx'), 'Customer'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/prices',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Prices.tsx')),
-      'Prices',
-    ),
+    component: screen(() => import('./features/operator/Prices.tsx'), 'Prices'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/providers',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Providers.tsx')),
-      'Providers',
-    ),
+    component: screen(() => import('./features/operator/Providers.tsx'), 'Providers'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/settings',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/OperatorSettings.tsx')),
-      'OperatorSettings',
-    ),
+    component: screen(() => import('./features/operator/OperatorSettings.tsx'), 'OperatorSettings'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/models',
     validateSearch: readSupplySearch,
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Models.tsx')),
-      'Models',
-    ),
+    component: screen(() => import('./features/operator/Models.tsx'), 'Models'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/hosters',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Hosters.tsx')),
-      'Hosters',
-    ),
+    component: screen(() => import('./features/operator/Hosters.tsx'), 'Hosters'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/hosters/$hosterId',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Hoster.tsx')),
-      'Hoster',
-    ),
+    component: screen(() => import('./features/operator/Hoster.tsx'), 'Hoster'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/payouts',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Payouts.tsx')),
-      'Payouts',
-    ),
+    component: screen(() => import('./features/operator/Payouts.tsx'), 'Payouts'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/payouts/$batchId',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/PayoutBatch.tsx')),
-      'PayoutBatch',
-    ),
+    component: screen(() => import('./features/operator/PayoutBatch.tsx'), 'PayoutBatch'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/money',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Money.tsx')),
-      'Money',
-    ),
+    component: screen(() => import('./features/operator/Money.tsx'), 'Money'),
   }),
-  createRoute({
-    getParentRoute: () => operatorRoute,
-    path: '/requests',
-    validateSearch: readRequestLogSearch,
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Requests.tsx')),
-      'Requests',
-    ),
-  }),
+  operatorRequestsRoute.addChildren([operatorReceiptRoute]),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/usage',
     validateSearch: readOperatorUsageSearch,
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Usage.tsx')),
-      'Usage',
-    ),
+    component: screen(() => import('./features/operator/Usage.tsx'), 'Usage'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/log',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Log.tsx')),
-      'Log',
-    ),
+    component: screen(() => import('./features/operator/Log.tsx'), 'Log'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/system',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/System.tsx')),
-      'System',
-    ),
+    component: screen(() => import('./features/operator/System.tsx'), 'System'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/people',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/People.tsx')),
-      'People',
-    ),
+    component: screen(() => import('./features/operator/People.tsx'), 'People'),
   }),
   createRoute({
     getParentRoute: () => operatorRoute,
     path: '/grants',
-    component: lazyRouteComponent(
-      fromGateway(() => import('./features/operator/Grants.tsx')),
-      'Grants',
-    ),
+    component: screen(() => import('./features/operator/Grants.tsx'), 'Grants'),
   }),
 ] as const
 
@@ -482,7 +354,7 @@ export const router = createRouter({
   routeTree: root.addChildren([
     ...outside,
     customerRoute.addChildren([...customerScreens]),
-    accountRoute.addChildren([yourAccountRoute]),
+    accountRoute.addChildren([yourAccountRoute, firstFactorRoute]),
     applyFrame.addChildren([applyRoute]),
     hosterRoute.addChildren([...hosterScreens]),
     operatorRoute.addChildren([...operatorScreens]),

@@ -1,4 +1,5 @@
 import type { Sql } from '../base/db/pool.ts'
+import { HOUR_MS } from '../base/domain/durations.ts'
 
 /** What is known of the backups of this installation. A restored database knows of those before its own only. */
 export interface BackupState {
@@ -50,6 +51,11 @@ export async function noteBackupFailure(sql: Sql, failure: NonNullable<BackupSta
 
 export async function noteRestoreTest(sql: Sql, test: RestoreTest): Promise<void> {
   await note(sql, TEST, JSON.stringify(test))
+}
+
+/** Whether a backup is missing that the gateway should know of. @param backupHours 0: backups are made by other means */
+export function isBackupDue(lastMs: number | null, backupHours: number, nowMs: number): boolean {
+  return backupHours !== 0 && (lastMs === null || nowMs - lastMs > backupHours * HOUR_MS)
 }
 
 export async function readBackupState(sql: Sql): Promise<BackupState> {

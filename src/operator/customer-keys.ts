@@ -15,7 +15,10 @@ import {
 import { noteKeyChanged, noteKeyRevoked } from '../identity/auth/note-key.ts'
 import { readPastedKey } from '../identity/auth/pasted-key.ts'
 import { findCustomer } from '../money/accounts/customers.ts'
-import { showKey } from '../wire/api/keys.ts'
+import { readKeyUses } from '../money/usage/key-use.ts'
+import { changedDefaults } from '../wire/api/key-defaults.ts'
+import { changedLimit, type RequestedKeyChange } from '../wire/api/key-request.ts'
+import { type Key, showKey } from '../wire/api/keys.ts'
 import type { FoundKey, IssuedCustomerKey } from '../wire/api/operator/customers.ts'
 import { type Actor, act } from './operator-action.ts'
 
@@ -44,11 +47,14 @@ export function issueCustomerKey(
  * Recorded content belongs to the customer, and programs of operators never read it: operators make no key that records, and their
  * keys make none that could read. Throws `invalid_value` or `role_not_allowed`.
  */
-function requireIssuable({ keyId }: Actor, { recordsContent, scopes }: Omit<NewKey, 'customerId'>): void {
+function requireIssuable(
+  { keyId }: Actor,
+  { recordsContent, scopes }: Pick<NewKey, 'recordsContent' | 'scopes'>,
+): void {
   if (recordsContent === true)
     throw new ApiError('invalid_value', {
       param: 'record_content',
-      message: 'Only the customer can have prompts and answers recorded. Make the key without "record_content".',
+      message: 'Only the customer can have prompts and answers recorded. Leave "record_content" out.',
     })
   if (keyId !== null && scopes?.includes('manage'))
     throw new ApiError('role_not_allowed', {
@@ -56,6 +62,32 @@ function requireIssuable({ keyId }: Actor, { recordsContent, scopes }: Omit<NewK
       message:
         'A key with the scope "manage" can read what the customer has recorded, so keys of operators make none. Make it in the console.',
     })
+}
+
+/**
+ * Changes the fields of a key that the order has, on all nodes within two seconds, as the customer does. Rejects with
+ * `customer_not_found` or `not_found`, and like `requireIssuable`.
+ */
+export function changeCustomerKey(
+  pool: Pool,
+  actor: Actor,
+  { customerId, keyId, change }: { customerId: string; keyId: string; change: RequestedKeyChange },
+): Promise<Key> {
+  requireIssuable(actor, change)
+  return act(pool, actor, async sql => {
+    const key = await findKeyInUse(sql, customerId, keyId)
+    if (key === undefined) throw noSuchKey()
+    const changed = await changeKey(sql, keyId, {
+      ...change,
+      limit: changedLimit(key, change),
+      defaults: change.defaults === undefined ? undefined : changedDefaults(key.defaults, change.defaults),
+      byOperator: true,
+    })
+    if (changed === undefined) throw noSuchKey()
+    await noteKeyChanged(sql, actor, key, changed)
+    const uses = await readKeyUses(sql, customerId, Date.now())
+    return showKey(changed, uses.get(keyId) ?? unused)
+  })
 }
 
 /** Pauses or resumes a key, on all nodes within two seconds. Rejects with `not_found`. */

@@ -12,7 +12,8 @@ import { latencyReportOfAll } from '../money/usage/latency-report.ts'
 import { reportSql } from '../money/usage/report-sql.ts'
 import type { ShownContent } from '../wire/api/activity.ts'
 import type { LatencyReport } from '../wire/api/console-data.ts'
-import type { RequestedKey } from '../wire/api/key-request.ts'
+import type { RequestedKey, RequestedKeyChange } from '../wire/api/key-request.ts'
+import type { Key } from '../wire/api/keys.ts'
 import type { CustomerChange, GrantOrder, RefundRequest } from '../wire/api/operator/customer-changes.ts'
 import type {
   CustomerDetail,
@@ -28,6 +29,7 @@ import type { Found } from '../wire/api/operator/find.ts'
 import type { AuditLogPage, AuditLogState, LogQuery } from '../wire/api/operator/log.ts'
 import type { OperatorMoney } from '../wire/api/operator/money.ts'
 import type { Overview } from '../wire/api/operator/overview.ts'
+import type { OperatorReceipt } from '../wire/api/operator/receipt.ts'
 import type { RequestLog, RequestLogQuery } from '../wire/api/operator/requests.ts'
 import type {
   HosterReview,
@@ -44,13 +46,20 @@ import type { OperatorUsage, UsageSpan } from '../wire/api/operator/usage.ts'
 import type { StatusReport } from '../wire/api/status.ts'
 import type { AlarmRules } from './alarms/alarms.ts'
 import { addCustomer, changeCustomer, inviteMember } from './change-customer.ts'
-import { findCustomerKey, issueCustomerKey, revokeCustomerKey, setKeyPaused } from './customer-keys.ts'
+import {
+  changeCustomerKey,
+  findCustomerKey,
+  issueCustomerKey,
+  revokeCustomerKey,
+  setKeyPaused,
+} from './customer-keys.ts'
 import { find } from './find.ts'
 import { decideGrant, grant } from './grants.ts'
 import { listCustomers } from './list-customers.ts'
 import { listGrants } from './list-grants.ts'
 import { readMoney } from './money.ts'
 import { type Actor, act } from './operator-action.ts'
+import { readOperatorReceipt } from './operator-receipt.ts'
 import { readOverview } from './overview.ts'
 import { checkLog, readLog } from './read-log.ts'
 import { refund } from './refund.ts'
@@ -90,6 +99,8 @@ export interface OperatorConsole {
     name: string,
   ): Promise<MadeInvitation>
   issueKey(actor: Actor, customerId: string, order: RequestedKey): Promise<IssuedCustomerKey>
+  /** Changes what the change names. Rejects with `not_found`, `invalid_value` or `role_not_allowed`. */
+  changeKey(actor: Actor, order: { customerId: string; keyId: string; change: RequestedKeyChange }): Promise<Key>
   setKeyPaused(actor: Actor, order: { customerId: string; keyId: string; isPaused: boolean }): Promise<void>
   revokeKey(actor: Actor, customerId: string, keyId: string): Promise<void>
   /** Finds the key that this text is. Rejects with `not_found`. */
@@ -118,6 +129,8 @@ export interface OperatorConsole {
   /** The latency and the failures of the newest requests of all customers. */
   latency(): Promise<LatencyReport>
   requests(query: RequestLogQuery): Promise<RequestLog>
+  /** Everything known about one request; null when there is no such request. */
+  receipt(requestId: string): Promise<OperatorReceipt | null>
   /** Shows what was recorded of a request, and notes the access. Rejects with `request_not_found`. */
   viewContent(actor: Actor, requestId: string): Promise<ShownContent>
   /** Returns whose key it is; null: nobody's. */
@@ -160,6 +173,7 @@ export function createOperatorConsole(deps: {
     inviteMember: (actor, invitation, name) =>
       inviteMember(deps.invitations, actor, invitation, { name, nowMs: nowMs() }),
     issueKey: (actor, customerId, order) => issueCustomerKey(deskPool, actor, customerId, order),
+    changeKey: (actor, order) => changeCustomerKey(deskPool, actor, order),
     setKeyPaused: (actor, order) => setKeyPaused(deskPool, actor, order),
     findKey: key => findCustomerKey(reports, key),
     revokeKey: (actor, customerId, keyId) => revokeCustomerKey(deskPool, actor, customerId, keyId),
@@ -172,7 +186,13 @@ export function createOperatorConsole(deps: {
     money: () => readMoney(reports, nowMs()),
     log: (query, before) => readLog(reports, query, before),
     checkLog: isWhole => checkLog(reports, isWhole),
-    system: () => readSystem(reports, { version: deps.version, settings: deps.settings(), nowMs: nowMs() }),
+    system: () =>
+      readSystem(reports, {
+        version: deps.version,
+        settings: deps.settings(),
+        backupHours: deps.alarmRules.backupHours,
+        nowMs: nowMs(),
+      }),
     models: () => listModels(reports, deps.offers(), nowMs()),
     priceVersions: modelId => listPriceVersions(reports, modelId),
     unapprovedModels: () => showUnapprovedModels(reports),
@@ -185,6 +205,7 @@ export function createOperatorConsole(deps: {
     usage: span => readOperatorUsage(reports, span),
     latency: () => latencyReportOfAll(reports),
     requests: query => readRequestLog(reports, query),
+    receipt: requestId => readOperatorReceipt(reports, requestId),
     viewContent: (actor, requestId) => viewContent(pool, deps.openContent, actor, { customerId: null, requestId }),
     customerOfKey: keyId => customerOfKey(reports, keyId),
     exportUsage: span => operatorUsageCsv(reports, span),

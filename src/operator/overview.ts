@@ -12,6 +12,7 @@ import { readInstallationState } from './alarms/installation-state.ts'
 import { readLateJob } from './late-job.ts'
 import { readPlatformMoney, readSummedAt } from './platform-days.ts'
 import { listServers } from './servers.ts'
+import { readWaiting } from './waiting.ts'
 
 /** Returns the state of the installation, with alarms, the worst first. */
 export async function readOverview(
@@ -79,6 +80,7 @@ export async function readOverview(
       rules,
       nowMs,
     }),
+    waiting: await readWaiting(sql, waitingModels.length, nowMs),
     servers,
   }
 }

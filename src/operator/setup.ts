@@ -8,8 +8,9 @@ import type { Clock } from '../base/runtime/scheduler.ts'
 import type { PeopleMail } from '../identity/people/people-mail.ts'
 import type { PaymentDriver } from '../money/payments/payment-driver.ts'
 import type { SetupReport, SetupTest } from '../wire/api/operator/setup.ts'
-import { readBackupState } from './backup-state.ts'
+import { isBackupDue, readBackupState } from './backup-state.ts'
 import { setupSentences } from './setup-sentences.ts'
+import { setupSnippets } from './setup-snippets.ts'
 
 const say = sentencesOf(setupSentences)
 type Step = SetupReport['steps'][number]
@@ -31,6 +32,8 @@ export interface OperatorSetupDeps {
   readonly offers: () => readonly Offer[]
   /** Without a backup in as many hours there is an alarm; 0: backups are made by other means. */
   readonly backupHours: number
+  /** The path of the configuration file, whether or not it exists. */
+  readonly configFile: string
   /** The address that people use, such as https://gateway.example. */
   readonly baseUrl: () => string
 }
@@ -39,10 +42,11 @@ export function createOperatorSetup(deps: OperatorSetupDeps): OperatorSetup {
   const { sql, clock, mail, drivers, offers, backupHours, baseUrl } = deps
   return {
     read: async () => ({
+      config_file: deps.configFile,
       steps: [
+        providerStep(offers()),
         mailStep(mail.canSend),
         paymentStep(drivers),
-        providerStep(offers()),
         backupStep((await readBackupState(sql)).lastMs, backupHours, clock.epochMs()),
         tlsStep(baseUrl()),
       ],
@@ -70,6 +74,7 @@ function stepOf(step: Pick<Step, 'step' | 'link' | 'has_test'>, detail: Said, to
     detail_codes: detail.codes,
     todo: todo?.text ?? null,
     todo_codes: todo?.codes ?? [],
+    snippet: todo === null ? null : (setupSnippets[step.step] ?? null),
   }
 }
 
@@ -109,7 +114,7 @@ function backupStep(lastMs: number | null, backupHours: number, nowMs: number): 
   const todo = say('setup.backups.todo', { command: ownCommand('backup FILE') })
   if (lastMs === null) return stepOf(step, say('setup.backups.none'), todo)
   const last = say('setup.backups.last', { at: new Date(lastMs).toISOString() })
-  return stepOf(step, last, nowMs - lastMs <= backupHours * HOUR_MS ? null : todo)
+  return stepOf(step, last, isBackupDue(lastMs, backupHours, nowMs) ? todo : null)
 }
 
 function tlsStep(baseUrl: string): Step {

@@ -4,7 +4,7 @@ import type { Sql } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
 import { joined, type Said, sentencesOf } from '../base/domain/said.ts'
 import type { OperatorSystem } from '../wire/api/operator/system.ts'
-import { readBackupState } from './backup-state.ts'
+import { isBackupDue, readBackupState } from './backup-state.ts'
 import { lateJobWarning, readLateJob } from './late-job.ts'
 import { listNodes } from './overview.ts'
 import { systemSentences } from './system-sentences.ts'
@@ -17,11 +17,22 @@ type Check = OperatorSystem['checks'][number]
 /** Returns nodes, checks of the database, and jobs. */
 export async function readSystem(
   sql: Sql,
-  { version, settings, nowMs }: { version: string; settings: OperatorSystem['settings']; nowMs: number },
+  {
+    version,
+    settings,
+    nowMs,
+    backupHours,
+  }: { version: string; settings: OperatorSystem['settings']; nowMs: number; backupHours: number },
 ): Promise<OperatorSystem> {
   const [nodes, checks, jobs] = await Promise.all([
     listNodes(sql, nowMs),
-    Promise.all([checkDurability(sql), checkRole(sql), checkClock(sql, nowMs), checkJobs(sql), checkBackups(sql)]),
+    Promise.all([
+      checkDurability(sql),
+      checkRole(sql),
+      checkClock(sql, nowMs),
+      checkJobs(sql),
+      checkBackups(sql, backupHours, nowMs),
+    ]),
     listJobs(sql),
   ])
   return { version, nodes, checks, jobs, settings }
@@ -59,17 +70,18 @@ async function checkJobs(sql: Sql): Promise<Check> {
   return checkOf('jobs', warning === null ? 'ok' : 'warning', warning ?? say('system.jobs'))
 }
 
-async function checkBackups(sql: Sql): Promise<Check> {
+async function checkBackups(sql: Sql, backupHours: number, nowMs: number): Promise<Check> {
   const check = 'backups'
   const { lastMs, failure, test } = await readBackupState(sql)
   if (test !== null && test.problem !== null)
     return checkOf(check, 'failed', say('system.backups.unrestorable', { name: test.name, reason: test.problem }))
   if (failure !== null && failure.atMs > (lastMs ?? 0))
     return checkOf(check, 'warning', say('system.backups.failed', { reason: failure.reason }))
-  if (lastMs === null) return checkOf(check, 'ok', say('system.backups.none'))
+  const state = isBackupDue(lastMs, backupHours, nowMs) ? 'warning' : 'ok'
+  if (lastMs === null) return checkOf(check, state, say('system.backups.none'))
   const last = say('system.backups.last', { at: new Date(lastMs).toISOString() })
   const tested = test === null ? say('system.backups.untested') : say('system.backups.tested', { name: test.name })
-  return checkOf(check, 'ok', joined(last, tested))
+  return checkOf(check, state, joined(last, tested))
 }
 
 async function listJobs(sql: Sql): Promise<OperatorSystem['jobs']> {

@@ -468,6 +468,8 @@ test('an operator leaves entries', async () => {
   const madeKey = await change(customerDoor('POST', '/keys'), by, order2, 'key.issued')
   secrets.add(madeKey.key)
   const keyPath = `customers/${id}/keys/${issued.keyId}`
+  const limit = send('PATCH', keyPath, { spend_limit_usd: 5, limit_reset: 'daily' })
+  await change(customerDoor('PATCH', '/keys/:key_id'), by, limit, 'key.changed')
   await change(customerDoor('POST', '/keys/:key_id/pause'), by, send('POST', `${keyPath}/pause`), 'key.paused')
   await change(customerDoor('POST', '/keys/:key_id/resume'), by, send('POST', `${keyPath}/resume`), 'key.resumed')
   await change('POST operator/customer-keys/find', by, send('POST', 'customer-keys/find', { key: issued.key }))

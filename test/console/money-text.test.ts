@@ -49,6 +49,19 @@ describe('of any amount', () => {
     )
   })
 
+  test('a balance and a sum of the same amount agree: neither is shown higher than it is', () => {
+    fc.assert(
+      fc.property(fc.bigInt({ min: 1_000_000_000n, max: NANOS_MAX }), amount => {
+        expect(roundUsd(usdOf(amount))).toBe(balanceText(usdOf(amount)))
+      }),
+      {
+        numRuns: 2_000,
+        examples: [[29_995_000_000n], [29_999_999_999n], [8_999_999_290_000_000n - 999_999_000_000_000n]],
+      },
+    )
+    expect(roundUsd(29.999999999999996)).toBe('30.00')
+  })
+
   test('statements have a sign, and sums are exact', () => {
     fc.assert(
       fc.property(fc.array(fc.bigInt({ min: -(10n ** 14n), max: 10n ** 14n }), { maxLength: 20 }), amounts => {

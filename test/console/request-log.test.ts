@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { beforeAll, expect, test } from 'vitest'
+import type { OperatorReceipt } from '../../src/wire/api/operator/receipt.ts'
 import type { RequestLog } from '../../src/wire/api/operator/requests.ts'
 import type { TestCustomer } from '../harness/app.ts'
 import { testOffer } from '../harness/app.ts'
@@ -85,4 +86,59 @@ test('the accounts of audits are in no list', async () => {
 test.each(['id=1', 'customer=x', 'outcome=lost', 'limit=0', 'failure=x', 'cursor=x'])('%s is refused', async query => {
   const [param] = query.split('=')
   expect(await readError(await operator.get(`operator/requests?${query}`))).toMatchObject({ status: 400, param })
+})
+
+test('the receipt of a request has what the customer paid, what it cost and what is left, and what servers said', async () => {
+  const [failed, second] = (await list()).data
+  const receipt = async (id: string) =>
+    (await (await operator.get(`operator/requests/${id}`)).json()) as OperatorReceipt
+  const { pool } = app.database
+  expect(await receipt(second!.id)).toMatchObject({ cost_usd: 0, margin_usd: second!.charged_usd })
+  await pool.query("UPDATE usage_event SET provider = 'cloud' WHERE request_id = $1", [second!.id])
+  const unknown = await receipt(second!.id)
+  expect(unknown).toMatchObject({
+    customer: { id: customers[1].customerId },
+    cost_usd: null,
+    margin_usd: null,
+    errors: [],
+  })
+  expect(unknown.paid_usd).toBe(second!.charged_usd)
+  expect(unknown.receipt).toMatchObject({
+    id: second!.id,
+    key: { name: 'second' },
+    attempts: [{ outcome: 'answered' }],
+  })
+  expect(await receipt(failed!.id)).toMatchObject({ paid_usd: 0, receipt: { outcome: 'unserved' } })
+
+  const ofCloud = 'UPDATE usage_event SET upstream_cost_nanos = cost_nanos / 2 WHERE request_id = $1'
+  await pool.query(ofCloud, [second!.id])
+  const known = await receipt(second!.id)
+  expect(known.margin_usd).toBeCloseTo(known.paid_usd / 2, 9)
+  expect(known.margin_usd).toBeCloseTo(known.paid_usd - known.cost_usd!, 9)
+  const refund = { request_id: second!.id, reason: 'it was wrong' }
+  expect((await operator.post(`operator/customers/${customers[1].customerId}/refunds`, refund)).status).toBe(200)
+  const refunded = await receipt(second!.id)
+  expect(refunded).toMatchObject({ paid_usd: 0, cost_usd: known.cost_usd, margin_usd: -known.cost_usd! })
+
+  await pool.query(
+    `INSERT INTO server_error (at, endpoint_id, model_id, outcome, status, text, request_id, customer_id)
+     VALUES (now(), $2, 'test-model', 'server_error', 500, 'out of memory', $1, $3)`,
+    [failed!.id, failed!.server ?? second!.server, customers[0].customerId],
+  )
+  expect((await receipt(failed!.id)).errors).toContainEqual(
+    expect.objectContaining({ status: 500, text: 'out of memory' }),
+  )
+  for (const id of [randomUUID(), 'x'])
+    expect(await readError(await operator.get(`operator/requests/${id}`))).toMatchObject({
+      status: 404,
+      code: 'request_not_found',
+    })
+  // The audit of the books compares the rows with their sums.
+  await pool.query("UPDATE usage_event SET provider = 'local', upstream_cost_nanos = NULL WHERE request_id = $1", [
+    second!.id,
+  ])
+  const { rows } = await pool.query("SELECT FROM audit_entry WHERE action = 'customer.viewed' AND subject = $1", [
+    customers[1].customerId,
+  ])
+  expect(rows.length).toBeGreaterThan(0)
 })

@@ -1,9 +1,14 @@
+import { mkdtemp, writeFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { isAbsolute, join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
-import { noteBackup } from '../../src/operator/backup-state.ts'
+import { isBackupDue, noteBackup } from '../../src/operator/backup-state.ts'
 import { createOperatorSetup } from '../../src/operator/setup.ts'
+import { loadConfig } from '../../src/start/config/config.ts'
 import type { SetupReport, SetupTest } from '../../src/wire/api/operator/setup.ts'
+import type { OperatorSystem } from '../../src/wire/api/operator/system.ts'
 import { type BrowserClient, signedInOperator } from '../harness/browser-client.ts'
 import { useDemoApp } from '../harness/use-demo-app.ts'
 import { useResource } from '../harness/use-resource.ts'
@@ -65,7 +70,7 @@ beforeAll(async () => {
 
 test('a fresh gateway says what is missing, and what to do', async () => {
   const steps = await stepsOf(onBare)
-  expect(Object.keys(steps)).toEqual(['mail', 'payments', 'provider', 'backups', 'tls'])
+  expect(Object.keys(steps)).toEqual(['provider', 'mail', 'payments', 'backups', 'tls'])
   for (const step of Object.values(steps)) {
     expect(step).toMatchObject({ is_done: false, todo: expect.stringMatching(/\.$/) })
   }
@@ -96,8 +101,37 @@ test('an https address counts as TLS', async () => {
     drivers: [],
     offers: () => [],
     backupHours: 0,
+    configFile: '/etc/switchyard.yaml',
     baseUrl: () => 'https://gateway.example',
   })
   const { steps } = await setup.read()
   expect(steps.filter(({ is_done }) => is_done).map(({ step }) => step)).toEqual(['backups', 'tls'])
+})
+
+test('each step that is done in the file has an example that the gateway takes, and the file is named', async () => {
+  const report = await read<SetupReport>(onBare.get('operator/setup'))
+  expect(isAbsolute(report.config_file)).toBe(true)
+  const snippets = report.steps.flatMap(({ step, snippet, link }) => {
+    // Otherwise a page does it.
+    if (snippet === null) expect(link).not.toBeNull()
+    return snippet === null ? [] : [{ step, snippet }]
+  })
+  expect(snippets.map(({ step }) => step)).toEqual(['mail', 'payments', 'backups', 'tls'])
+  const text = snippets.map(({ snippet }) => snippet).join('')
+  const directory = await mkdtemp(join(tmpdir(), 'setup-'))
+  await writeFile(join(directory, 'x.yaml'), text)
+  const { smtp, server } = loadConfig({ env: { SMTP_PASSWORD: 'secret' }, cwd: directory, file: 'x.yaml' })
+  expect(smtp?.host).toBe('mail.example.com')
+  expect(server.publicBaseUrl).toBe('https://gateway.example.com')
+})
+
+test('the page System and the setup agree about backups', async () => {
+  const states = async (browser: BrowserClient) => {
+    const { checks } = await read<OperatorSystem>(browser.get('operator/system'))
+    const { backups } = await stepsOf(browser)
+    return [checks.find(({ check }) => check === 'backups')!.state, backups!.is_done]
+  }
+  expect(await states(onBare)).toEqual(['warning', false])
+  expect(await states(onReady)).toEqual(['ok', true])
+  expect(isBackupDue(null, 0, 0)).toBe(false)
 })

@@ -8,7 +8,12 @@ import { useJobWorld } from './job-world.ts'
 
 const world = useJobWorld()
 const lastRuns = async () => {
-  const { jobs } = await readSystem(world.database.pool, { version: '', settings: [], nowMs: Date.now() })
+  const { jobs } = await readSystem(world.database.pool, {
+    version: '',
+    settings: [],
+    backupHours: 0,
+    nowMs: Date.now(),
+  })
   return Object.fromEntries(jobs.map(({ name, last_run_at }) => [name, last_run_at]))
 }
 

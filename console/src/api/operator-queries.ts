@@ -18,6 +18,7 @@ import type {
 import type { PeoplePage, RoleChanges } from '#api/operator/people.ts'
 import type { CustomerPriceGroup, PriceGroups } from '#api/operator/price-groups.ts'
 import type { OperatorProviders, ProviderPresetList } from '#api/operator/providers.ts'
+import type { OperatorReceipt } from '#api/operator/receipt.ts'
 import type { RequestLog } from '#api/operator/requests.ts'
 import type { OperatorSettings } from '#api/operator/settings.ts'
 import type { SetupReport } from '#api/operator/setup.ts'
@@ -110,6 +111,8 @@ export const findQuery = (text: string) => operator<Found>('find', `find${queryT
 
 export const requestLogQuery = (filter: Readonly<Record<string, string | undefined>>) =>
   pages<RequestLog>(['usage', 'requests', filter], 'operator/requests', { ...filter })
+
+export const operatorReceiptQuery = (id: string) => operator<OperatorReceipt>('receipt', `requests/${id}`)
 
 export const setupQuery = operator<SetupReport>('setup', 'setup')
 export const systemQuery = operator<OperatorSystem>('system', 'system')

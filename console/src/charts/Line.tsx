@@ -3,6 +3,7 @@ import { scaleLinear, scalePoint } from 'd3-scale'
 import { type KeyboardEvent, useState } from 'react'
 import { AXIS_PX, AxisLabels, DIGIT_PX, pointOfKey } from './axis.tsx'
 import styles from './charts.module.css'
+import { distinctTicks } from './distinct-ticks.ts'
 import { useWidth } from './use-width.ts'
 
 export interface LinePoint {
@@ -39,7 +40,7 @@ export function Line({
     .domain([low, high === low ? low + 1 : high])
     .nice(2)
     .range([HEIGHT_PX - AXIS_PX, 8])
-  const ticks = y.ticks(2).map(value => ({ value, label: text(value) }))
+  const ticks = distinctTicks(count => y.ticks(count), 2, text)
   const left = Math.max(...ticks.map(tick => tick.label.length)) * DIGIT_PX + 8
   const x = scalePoint<number>()
     .domain(points.map((_, index) => index))

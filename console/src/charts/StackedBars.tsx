@@ -3,6 +3,7 @@ import { scaleBand, scaleLinear } from 'd3-scale'
 import { type KeyboardEvent, useState } from 'react'
 import { AXIS_PX, AxisLabels, DIGIT_PX, pointOfKey } from './axis.tsx'
 import styles from './charts.module.css'
+import { distinctTicks } from './distinct-ticks.ts'
 import { useWidth } from './use-width.ts'
 
 export interface Series {
@@ -52,7 +53,11 @@ export function StackedBars({
     .domain([0, Math.max(...totals, 0) || 1])
     .nice(tickCount)
     .range([height - AXIS_PX, 8])
-  const ticks = y.ticks(tickCount).map(value => ({ value, label: value === 0 ? '' : text(value) }))
+  const ticks = distinctTicks(
+    count => y.ticks(count),
+    tickCount,
+    value => (value === 0 ? '' : text(value)),
+  )
   // The labels stand next to the bars, not behind them.
   const left = Math.max(...ticks.map(tick => tick.label.length)) * DIGIT_PX + 8
   const x = scaleBand<number>()

@@ -27,15 +27,24 @@ export function balanceText(usd: number): string {
   return `${usd < 0 ? '−' : ''}${grouped(whole)}.${shown}`
 }
 
-/** Returns a sum for headings and axes: two decimals from 1 USD on, otherwise three significant digits. */
+/**
+ * Returns a sum for headings and axes: two decimals from 1 USD on, otherwise three significant digits. It is cut like a
+ * balance, so that one amount never reads 29.99 on one page and 30.00 on another.
+ */
 export function roundUsd(usd: number): string {
   const size = Math.abs(usd)
   if (size === 0) return '0.00'
-  const text =
-    size >= 1
-      ? size.toLocaleString('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 })
-      : size.toFixed(Math.min(9, Math.ceil(-Math.log10(size)) + 2)).replace(/(\.\d\d+?)0+$/, '$1')
-  return usd < 0 ? `−${text}` : text
+  const decimals = size >= 1 ? 2 : Math.min(9, Math.ceil(-Math.log10(size)) + 2)
+  const [whole = '0', fraction = ''] = exactNanos(size).split('.')
+  const text = `${grouped(whole)}.${fraction.slice(0, decimals).padEnd(2, '0')}`
+  const shown = size >= 1 ? text : text.replace(/(\.\d\d+?)0+$/, '$1')
+  return usd < 0 ? `−${shown}` : shown
+}
+
+/** Sums and ticks of charts may have binary fractions, such as 29.999999999999996. */
+function exactNanos(usd: number): string {
+  const text = exactUsd(usd)
+  return (text.split('.')[1] ?? '').length > 9 ? usd.toFixed(9) : text
 }
 
 /** Returns an amount with its sign, for statements: +25.00, −4.60. */

@@ -56,7 +56,6 @@ export function InviteDialog({
         opened
         onClose={onClose}
         title={made.is_mailed || made.url !== null ? t`Invited` : t`Not mailed yet`}
-        closeOnClickOutside={false}
         // A link that is shown once must not be lost by a stray key.
         withCloseButton={made.url === null}
         closeOnEscape={made.url === null}

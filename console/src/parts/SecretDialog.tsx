@@ -24,14 +24,7 @@ export function SecretDialog({
 }) {
   const [isStored, setStored] = useState(false)
   return (
-    <Modal
-      opened={isOpen}
-      onClose={onClose}
-      title={title}
-      closeOnClickOutside={false}
-      closeOnEscape={isStored}
-      withCloseButton={false}
-    >
+    <Modal opened={isOpen} onClose={onClose} title={title} closeOnEscape={isStored} withCloseButton={false}>
       <div className={styles.dialog}>
         <p>{t`This is the only time that the key is shown. Store it now.`}</p>
         <CodeBlock code={secret} what={t`the key`} />

@@ -9,6 +9,7 @@ import { Page } from '../parts/Page.tsx'
 import { AddCreditLink } from './AddCreditLink.tsx'
 import { TopAmount } from './Frame.tsx'
 import { customerItems } from './nav-items.tsx'
+import { CustomerVisit } from './on-demand.ts'
 import { Shell } from './Shell.tsx'
 import { SignedInOnly } from './SignedInOnly.tsx'
 import styles from './shell.module.css'
@@ -58,7 +59,7 @@ function Frame() {
           )}
         </>
       }
-      notice={role === null && t`You look at this customer as an operator. You can read everything and change nothing.`}
+      notice={role === null && <CustomerVisit customerId={customerId} />}
     />
   )
 }

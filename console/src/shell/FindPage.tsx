@@ -54,7 +54,7 @@ export function FindPage({ items, onClose }: { items: readonly NavItem[]; onClos
     rows[Math.max(0, rows.indexOf(document.activeElement as HTMLElement) + step)]?.focus()
   }
   return (
-    <Modal opened onClose={onClose} title={texts.title}>
+    <Modal opened onClose={onClose} title={texts.title} closeOnClickOutside>
       <div onKeyDown={onKeyDown} role="none">
         <form
           onSubmit={event => {
@@ -272,10 +272,10 @@ function useOperatorResults(typed: string, hasPages: boolean): Result[] {
   return [
     ...(action === 'grant' ? grants : []),
     ...(hasPages ? pageResults(operatorItems, typed) : []).map(result => ({ ...result, id: `operator ${result.id}` })),
-    ...(data?.requests ?? []).map(({ id, customer_id }) => ({
+    ...(data?.requests ?? []).map(({ id }) => ({
       id: `request ${id}`,
       label: texts.receipt(id),
-      go: { to: '/c/$customerId/activity/$requestId', params: { customerId: customer_id, requestId: id } } as const,
+      go: { to: '/operator/requests/$requestId', params: { requestId: id } } as const,
     })),
     ...customers,
     ...(action === 'grant' ? [] : grants),
@@ -308,13 +308,17 @@ function shownKey({ key_id, name, hint, customer_id, customer_email, state }: Fo
 
 function pageResults(items: readonly NavItem[], typed: string): Result[] {
   return items
-    .filter(({ name, to }) => includes(name, typed) || hasWord(pageWords[to.split('/').at(-1) ?? ''] ?? '', typed))
-    .map(({ name, icon, to }) => ({
+    .map(item => {
+      const isNamed = includes(item.name, typed) || hasWord(pageWords[item.to.split('/').at(-1) ?? ''] ?? '', typed)
+      return { ...item, block: isNamed ? null : blocksOf[item.to]?.find(each => includes(each, typed)) }
+    })
+    .filter(({ block }) => block !== undefined)
+    .map(({ name, icon, to, block }) => ({
       id: `page ${to}`,
       label: (
         <>
           {icon}
-          {name}
+          {block === null ? name : `${name}: ${block}`}
         </>
       ),
       go: { to },
@@ -340,6 +344,11 @@ function isSought({ name, words }: { readonly name: string; readonly words: stri
 
 function includes(text: string, part: string): boolean {
   return text.toLowerCase().includes(part.toLowerCase())
+}
+
+/** What else is sought on a page. */
+const blocksOf: Readonly<Record<string, readonly string[]>> = {
+  '/operator': [t`Alarms`, t`Waiting for you`, t`Nodes`, t`Servers`],
 }
 
 const texts = {

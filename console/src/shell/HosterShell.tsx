@@ -7,6 +7,7 @@ import { Balance } from '../parts/Money.tsx'
 import { TopAmount } from './Frame.tsx'
 import { NotFound } from './NotFound.tsx'
 import { hosterItems } from './nav-items.tsx'
+import { HosterVisit } from './on-demand.ts'
 import { Shell } from './Shell.tsx'
 import { SignedInOnly } from './SignedInOnly.tsx'
 import styles from './shell.module.css'
@@ -42,9 +43,7 @@ function Frame() {
     <Shell
       items={items}
       top={seesEarnings && <TopPayable hosterId={hosterId} />}
-      notice={
-        role === null && t`You look at this hoster as an operator. You can read everything and change nothing here.`
-      }
+      notice={role === null && <HosterVisit hosterId={hosterId} />}
     />
   )
 }

@@ -7,9 +7,11 @@ import { AccountMenu } from './AccountMenu.tsx'
 import { Frame, NavLinks, type PageLink } from './Frame.tsx'
 import type { NavItem } from './nav-items.tsx'
 import { Offline } from './Offline.tsx'
+import { FactorNotice } from './on-demand.ts'
 import { Switcher } from './Switcher.tsx'
 import styles from './shell.module.css'
 import { useFindKey } from './use-find-key.ts'
+import { useSession } from './use-session.ts'
 
 // The first screen needs none of these.
 const ConfirmIdentity = lazy(
@@ -37,6 +39,8 @@ export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?:
   const [isFinding, find] = useDisclosure()
   useFindKey(find.open)
   const { pathname } = useLocation()
+  const { person, has_factor: hasFactor, needs_second_factor: needsFactor } = useSession()
+  const lacksFactor = person.role !== null && (needsFactor || !hasFactor) && pathname !== '/account/second-factor'
   // Both close when a link in them was followed.
   useEffect(() => {
     menu.close()
@@ -50,7 +54,14 @@ export function Shell({ items, top, notice }: { items: readonly NavItem[]; top?:
         switcher={<Switcher />}
         account={<AccountMenu />}
         top={top}
-        notice={notice}
+        notice={
+          (lacksFactor || notice) && (
+            <Suspense>
+              {notice}
+              {lacksFactor && <FactorNotice />}
+            </Suspense>
+          )
+        }
         onFind={find.open}
         onMore={() => {
           setMenu(true)

@@ -55,6 +55,7 @@ export const operatorItems: readonly NavItem[] = [
   { name: t`Providers`, icon: <ServerIcon />, to: '/operator/providers' },
   { name: t`Models`, icon: <ModelsIcon />, to: '/operator/models' },
   { name: t`Hosters`, icon: <ServerIcon />, to: '/operator/hosters' },
+  { name: t`Payouts`, icon: <CreditIcon />, to: '/operator/payouts' },
   { name: t`Grants`, icon: <CheckIcon />, to: '/operator/grants' },
   { name: t`People`, icon: <PeopleIcon />, to: '/operator/people' },
   { name: t`Log`, icon: <ActivityIcon />, to: '/operator/log' },

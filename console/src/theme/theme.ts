@@ -69,7 +69,10 @@ export const theme = createTheme({
       defaultProps: { size: 'sm', radius: 'sm', transitionDuration: 0, withItemsBorders: false },
       styles: { root: { background: 'var(--sunken)' }, indicator: { background: 'var(--surface)' } },
     },
-    Modal: { defaultProps: { ...floating, centered: true, radius: 'lg', closeButtonProps: closes } },
+    Modal: {
+      // A click beside a dialog must not discard what was typed in it.
+      defaultProps: { ...floating, centered: true, radius: 'lg', closeOnClickOutside: false, closeButtonProps: closes },
+    },
     Drawer: { defaultProps: { ...floating, position: 'right', size: 640, closeButtonProps: closes } },
     Notification: { defaultProps: { closeButtonProps: closes } },
     Tooltip: { defaultProps: { events: { hover: true, focus: true, touch: true } } },

@@ -88,6 +88,8 @@ export const refusals = {
     'The playground has spent its {limit} USD of today. Choose a higher limit, or wait until 00:00 UTC.',
   'refusal.session_ended': 'This session has already ended.',
   'refusal.type_code': 'Type the code of your authenticator app, or a recovery code.',
+  'refusal.first_factor_by_host':
+    'Operators and auditors add their first second factor after a link of the host. Run "{command}" there, open its link, and add one.',
   'refusal.use_passkey': 'Use your passkey, or type a recovery code.',
   'refusal.no_sign_in_service': 'There is no such service here.',
   'refusal.invited_other':

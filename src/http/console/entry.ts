@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { DAY_MS } from '../../base/domain/durations.ts'
 import { ApiError } from '../../base/domain/errors.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
+import { firstFactorCommand } from '../../identity/people/factors.ts'
 import type { People } from '../../identity/people/people.ts'
 import type { ClientTrace, OpenedSession, SignedIn } from '../../identity/people/sessions.ts'
 import { type SignedInSession, showSession } from '../../wire/api/session.ts'
@@ -44,10 +45,10 @@ export function createEntry(deps: {
     const { signedIn } = found
     const device = await people.noteDevice(signedIn.person.personId, deviceCookie.read(request.raw.rawHeaders))
     reply.header('set-cookie', deviceCookie.write(device, new Date(clock.epochMs() + DEVICE_MS)))
-    return showSession(
-      signedIn,
-      await people.memberships(signedIn.person.personId),
-      needsSecondFactor(signedIn, request),
-    )
+    return showSession(signedIn, await people.memberships(signedIn.person.personId), {
+      needsSecondFactor: needsSecondFactor(signedIn, request),
+      firstFactorCommand: firstFactorCommand(signedIn),
+      invitedRole: await people.invitedRole(signedIn.person.personId),
+    })
   }
 }

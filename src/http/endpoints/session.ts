@@ -6,6 +6,7 @@ import { sayRefusal } from '../../base/domain/refusals.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
+import { firstFactorCommand } from '../../identity/people/factors.ts'
 import type { LinkEntry } from '../../identity/people/link-entry.ts'
 import type { People } from '../../identity/people/people.ts'
 import type { ClientTrace, OpenedSession, SignedIn } from '../../identity/people/sessions.ts'
@@ -68,11 +69,11 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
       access: 'session',
       doc: consoleDoc('Show the person and the memberships', sessionSchema),
       handle: async ({ signedIn, request }) =>
-        showSession(
-          signedIn,
-          await people.memberships(signedIn.person.personId),
-          deps.needsSecondFactor(signedIn, request),
-        ),
+        showSession(signedIn, await people.memberships(signedIn.person.personId), {
+          needsSecondFactor: deps.needsSecondFactor(signedIn, request),
+          firstFactorCommand: firstFactorCommand(signedIn),
+          invitedRole: await people.invitedRole(signedIn.person.personId),
+        }),
     }),
     enters('sign-in', 'Sign in', async ({ request }) =>
       people.signIn(withProof(request, parseSignIn(await body(request))), clientOf(request)),

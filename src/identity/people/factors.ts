@@ -5,7 +5,9 @@ import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import { sayRefusal } from '../../base/domain/refusals.ts'
 import { ownCommand } from '../../base/runtime/own-command.ts'
+import { quoteForShell } from '../../base/runtime/quote-for-shell.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { SecurityNotices } from './security-notices.ts'
 import { type ClientTrace, lockSession, type OpenedSession, renewSession, type SignedIn } from './sessions.ts'
@@ -190,13 +192,18 @@ export function requireFactorInUse({ hasFactor, hasSecondFactor }: SignedIn): vo
  */
 export function requireMayEnrol(signedIn: SignedIn): void {
   requireFactorInUse(signedIn)
-  const { person, hasFactor, isFromHost } = signedIn
-  if (person.installationRole === null || hasFactor || isFromHost) return
-  throw new ApiError('second_factor_required', { message: firstFactorOfOperator() })
+  const command = firstFactorCommand(signedIn)
+  if (command === null) return
+  throw new ApiError('second_factor_required', { message: sayRefusal('refusal.first_factor_by_host', { command }) })
 }
 
-function firstFactorOfOperator(): string {
-  return `Operators and auditors add their first second factor after a link of the host. Run \`${ownCommand('operator link')}\` there, open its link, and add one.`
+/**
+ * Returns the command whose link opens a session that may add the first factor of the person; null if this session may,
+ * or the person has one.
+ */
+export function firstFactorCommand({ person, hasFactor, isFromHost }: SignedIn): string | null {
+  if (person.installationRole === null || hasFactor || isFromHost) return null
+  return ownCommand(`operator link ${quoteForShell(person.email)}`)
 }
 
 /** Returns new recovery codes if the passkey that the person has just added is the first factor; otherwise null. */

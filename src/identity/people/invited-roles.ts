@@ -1,6 +1,13 @@
 import type { Sql } from '../../base/db/pool.ts'
 import type { InstallationRole } from '../../base/domain/member-role.ts'
 
+/**
+ * Whether a person waits for a role, as `invited_role_of` says: that function takes a whole person, with columns that not every role
+ * of the database may read.
+ */
+export const AWAITS_ROLE =
+  "invited_role IS NOT NULL AND invited_at > now() - interval '14 days' AND is_operator(invited_by)"
+
 /** Notes for which role a person has come by the link of an operator. A role that the person has already needs no note. */
 export async function noteInvitedRole(
   sql: Sql,
@@ -11,6 +18,15 @@ export async function noteInvitedRole(
       WHERE person_id = $1 AND installation_role IS DISTINCT FROM $2`,
     [personId, role, madeBy],
   )
+}
+
+/** Returns the role that a person was invited for, while an operator may still give it; null: none. */
+export async function readInvitedRole(sql: Sql, personId: string): Promise<InstallationRole | null> {
+  const { rows } = await sql.query<{ role: InstallationRole | null }>(
+    `SELECT invited_role AS role FROM person WHERE person_id = $1 AND installation_role IS NULL AND ${AWAITS_ROLE}`,
+    [personId],
+  )
+  return rows[0]?.role ?? null
 }
 
 /** Forgets the role. Returns it with the address of the person; undefined if there was none. */

@@ -2,12 +2,14 @@ import { noteAction } from '../../base/db/audit-log.ts'
 import { type Pool, type Sql, transaction } from '../../base/db/pool.ts'
 import { refuseOutage } from '../../base/db/refuse-outage.ts'
 import { ApiError } from '../../base/domain/errors.ts'
+import type { InstallationRole } from '../../base/domain/member-role.ts'
 import { sayRefusal } from '../../base/domain/refusals.ts'
 import { networkOf } from '../../base/runtime/client-address.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { hashNewPassword } from './common-password.ts'
 import type { CredentialCheck } from './credential-check.ts'
 import { requireFactorInUse } from './factors.ts'
+import { readInvitedRole } from './invited-roles.ts'
 import { noteDevice, noteNetwork } from './networks.ts'
 import type { PasskeyCheck, PasskeyProof } from './passkey-check.ts'
 import { findSigningPersonById, listMemberships, type Membership, setPassword } from './persons.ts'
@@ -46,6 +48,8 @@ export interface People {
     customerId: string | null,
   ): Promise<{ signedIn: SignedIn; customer: VisitedCustomer | undefined } | undefined>
   memberships(personId: string): Promise<Membership[]>
+  /** The role on the installation that a person was invited for and does not have yet; null: none. */
+  invitedRole(personId: string): Promise<InstallationRole | null>
   /**
    * Notes that the person signed in from the browser with this token. Returns the token, or one for a browser without.
    */
@@ -135,6 +139,7 @@ export function createPeople({
       }),
     find: (token, customerId) => findSession(lookups, token, customerId, nowMs()).catch(refuseOutage),
     memberships: personId => listMemberships(lookups, personId).catch(refuseOutage),
+    invitedRole: personId => readInvitedRole(lookups, personId).catch(refuseOutage),
     async changePassword(signedIn, { currentPassword, newPassword }, client) {
       requireFactorInUse(signedIn)
       const { person, hasSecondFactor, isFromHost } = signedIn

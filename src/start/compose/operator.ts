@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import type { ConfigReload } from '../../base/domain/config-reload.ts'
 import { fixedKey } from '../../base/domain/sealing-keys.ts'
 import { openSecret, sealSecret } from '../../base/secrets/sealed-secret.ts'
@@ -196,6 +197,7 @@ export function createOperator(
       drivers,
       offers: () => catalog.current().offers,
       backupHours: backupHoursOf(config),
+      configFile: config.configFile ?? resolve('switchyard.yaml'),
       baseUrl: () => baseUrlOf(config),
     }),
     urlFor: pageUrl(config.server.publicBaseUrl),

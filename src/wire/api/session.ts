@@ -28,6 +28,15 @@ export const session = z
       ),
     has_second_factor: z.boolean().describe('Whether this session used a second factor.'),
     needs_second_factor: z.boolean().describe('Whether the role on the installation waits for a second factor.'),
+    has_factor: z.boolean().describe('Whether the person has an authenticator app or a passkey.'),
+    invited_role: z
+      .enum(installationRoles)
+      .nullable()
+      .describe('The role on the installation that the person was invited for, until an operator gives it.'),
+    first_factor_command: z
+      .string()
+      .nullable()
+      .describe('What to run on the host for a link whose session may add the first factor. Null: this session may.'),
   })
   .meta({ id: 'Session' })
 export type SignedInSession = z.infer<typeof session>
@@ -130,6 +139,7 @@ interface ShownSession {
   readonly confirmedAt: Date
   readonly expiresAt: Date
   readonly hasSecondFactor: boolean
+  readonly hasFactor: boolean
 }
 
 interface ShownMembership {
@@ -139,9 +149,13 @@ interface ShownMembership {
 }
 
 export function showSession(
-  { person, confirmedAt, expiresAt, hasSecondFactor }: ShownSession,
+  { person, confirmedAt, expiresAt, hasSecondFactor, hasFactor }: ShownSession,
   memberships: readonly ShownMembership[],
-  needsSecondFactor: boolean,
+  {
+    needsSecondFactor,
+    firstFactorCommand,
+    invitedRole,
+  }: { needsSecondFactor: boolean; firstFactorCommand: string | null; invitedRole: InstallationRole | null },
 ): z.infer<typeof session> {
   const { personId: id, email, name, installationRole: role } = person
   return {
@@ -155,5 +169,8 @@ export function showSession(
     confirmed_at: confirmedAt.toISOString(),
     has_second_factor: hasSecondFactor,
     needs_second_factor: needsSecondFactor,
+    has_factor: hasFactor,
+    invited_role: invitedRole,
+    first_factor_command: firstFactorCommand,
   }
 }

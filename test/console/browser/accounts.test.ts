@@ -1,4 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
+import { transaction } from '../../../src/base/db/pool.ts'
+import { setMember } from '../../../src/identity/people/persons.ts'
 import { startSmtpSink } from '../../alerts/smtp-sink.ts'
 import { operatorToken, PASSWORD, signedInMember } from '../../harness/browser-client.ts'
 import { axeFindings, openPage, settled, useChromium, type WatchedPage } from '../../harness/chromium.ts'
@@ -131,16 +133,13 @@ test('an operator on the network without a membership adds a passkey with the ke
   await page.goto(`/welcome#${token}`)
   await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
   await page.keyboard.press('Enter')
-  const link = page.getByRole('link', { name: 'Add one in your account' })
-  await link.focus()
-  await page.keyboard.press('Enter')
   const add = page.getByRole('button', { name: 'Add a passkey' })
   await add.focus()
   await page.keyboard.press('Enter')
   const stored = page.getByRole('button', { name: 'I have stored them' })
   await stored.focus()
   await page.keyboard.press('Enter')
-  await page.goto('/operator')
+  await page.getByRole('link', { name: 'Continue' }).click()
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
 })
 
@@ -151,7 +150,6 @@ test('an operator on the network without a membership adds an app', async () => 
   await page.goto(`/welcome#${token}`)
   await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
   await page.keyboard.press('Enter')
-  await page.getByRole('link', { name: 'Add one in your account' }).click()
   const panel = page.getByRole('region', { name: 'Authenticator app' })
   await panel.getByRole('button', { name: 'Add an app' }).click()
   const secret = (await panel.locator('pre').first().textContent())!
@@ -161,6 +159,36 @@ test('an operator on the network without a membership adds an app', async () => 
   await panel.getByText('Store these recovery codes').waitFor()
   await page.goto('/operator')
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
+})
+
+test('an operator who adds no second factor is reminded on every page, and after the next sign-in told what to run', async () => {
+  const { customerId } = await app.customer()
+  const email = 'browser-later-op@example.com'
+  const { token, personId } = await operatorToken(app, email)
+  await transaction(app.database.pool, sql => setMember(sql, { customerId, personId, role: 'owner' }))
+  const page = await newPage()
+  await page.goto(`/welcome#${token}`)
+  await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { level: 1, name: 'Add a second factor' }).waitFor()
+  await page.getByRole('link', { name: 'Not now' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  await page.getByRole('note').getByRole('link', { name: 'Add a second factor' }).click()
+  await page.getByRole('button', { name: 'Add an app' }).waitFor()
+
+  await page.context().clearCookies()
+  await page.goto('/')
+  await signIn(page, email)
+  await page.getByRole('heading', { level: 1, name: 'Home' }).waitFor()
+  await page.getByRole('note').getByRole('link', { name: 'What to do' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Second factor needed' }).waitFor()
+  const command = `operator link ${email}`
+  expect(await page.getByRole('region', { name: 'the command' }).textContent()).toContain(command)
+  for (const path of ['/account', `/c/${customerId}/settings/security`]) {
+    await page.goto(path)
+    expect(await page.getByRole('region', { name: 'the command' }).textContent()).toContain(command)
+    expect(await page.getByRole('button', { name: 'Add an app' }).count()).toBe(0)
+  }
 })
 
 test.each(['light', 'dark'] as const)(

@@ -150,11 +150,80 @@ test.each([1280, 360])('requests of all customers are found by what a server sai
   )
   expect(await axeFindings(page)).toEqual([])
   await found.getByRole('link').first().click()
-  await page.getByRole('dialog', { name: 'Receipt' }).waitFor()
-  await page.goBack()
+  const { rows } = await app.database.pool.query<{ email: string }>(
+    'SELECT email FROM customer WHERE customer_id = $1',
+    [customer.customerId],
+  )
+  const { email } = rows[0]!
+  const receipt = page.getByRole('dialog', { name: 'Receipt' })
+  await receipt.getByText(`error of the server, after`).waitFor()
+  await receipt.getByText(`card ${width} is out of memory`).waitFor()
+  expect(await receipt.getByText('Margin').locator('xpath=following-sibling::dd[1]').textContent()).toBe('0.00 USD')
+  expect(await receipt.getByText(`key ${width}`).count()).toBe(1)
+  await settled(page)
+  expect(await axeFindings(page)).toEqual([])
+  expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0)
+  await receipt.getByRole('link', { name: 'as the customer sees it' }).click()
+  await page.getByRole('dialog').getByText('Which servers').waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  const visit = page.getByRole('note')
+  await visit.getByText(`You look at the customer ${email}`).waitFor()
+  await visit.getByRole('link', { name: "Back to the operator's pages" }).click()
+  await page.getByRole('heading', { level: 1, name: email }).waitFor()
+  await page.goto('/operator/requests')
   await page.getByLabel('Text of the error').fill('nobody said this')
   await page.keyboard.press('Enter')
   await page.getByText('No such request.').waitFor()
+})
+
+test('what waits is on the overview, and the search finds payouts and alarms', async () => {
+  await app.database.pool.query(
+    "INSERT INTO payout_batch (batch_id, driver, is_live) VALUES (gen_random_uuid(), 'csv', true)",
+  )
+  const page = await operatorPage()
+  await page.goto('/operator')
+  await page.getByRole('region', { name: 'Waiting for you' }).getByRole('link', { name: '1 batch of payouts' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Payouts' }).waitFor()
+  const find = async (text: string, name: string) => {
+    await page.keyboard.press('Control+k')
+    await page.getByRole('dialog').getByRole('textbox').fill(text)
+    await page.getByRole('dialog').getByRole('link', { name }).click()
+  }
+  await find('alarm', 'Overview: Alarms')
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  await find('payout', 'Payouts')
+  await page.getByRole('heading', { level: 1, name: 'Payouts' }).waitFor()
+})
+
+test('an operator sees and changes the limit of a key of a customer', async () => {
+  const { customerId } = await app.customer({ key: { name: 'bot' } })
+  const page = await operatorPage()
+  await page.goto(`/operator/customers/${customerId}`)
+  const row = rowsOf(page, 'Keys').filter({ hasText: 'bot' })
+  expect(await row.textContent()).toContain('none')
+  await row.getByRole('button', { name: 'Change bot' }).click()
+  await page.getByRole('dialog').getByLabel('Limit in USD').fill('5')
+  await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click()
+  await row.getByText('0.00 of 5.00 USD').waitFor()
+})
+
+test('a click beside a dialog keeps what was typed, and beside the search closes it', async () => {
+  const page = await operatorPage(1280)
+  await page.goto('/operator/customers')
+  await click(page, 'Add a customer')
+  const field = page.getByRole('dialog').getByLabel('E-mail address for bills')
+  await field.fill('ada@example.com')
+  await settled(page)
+  await page.mouse.click(5, 5)
+  expect(await field.inputValue()).toBe('ada@example.com')
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  await page.keyboard.press('Control+k')
+  await page.getByRole('dialog', { name: 'Find' }).waitFor()
+  await settled(page)
+  await page.mouse.click(5, 5)
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
 })
 
 test('a second operator joins by a link, adds an app, and gets the role by a click', async () => {
@@ -176,7 +245,9 @@ test('a second operator joins by a link, adds an app, and gets the role by a cli
   await bob.getByLabel('Your name').fill('Bob')
   await bob.getByLabel('Password').first().fill('four words that nobody guesses')
   await bob.getByRole('button', { name: 'Join' }).click()
-  await bob.waitForURL('**/account')
+  await bob.getByRole('heading', { level: 1, name: 'Add a second factor' }).waitFor()
+  await bob.goto('/')
+  await bob.getByText('You are invited as operator. Add a second factor first').waitFor()
   await context.close()
 
   await page.reload()

@@ -58,6 +58,7 @@ test('from the first link to the receipt of the first request', async () => {
   await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
   expect(page.url()).not.toContain(token)
   await page.getByRole('button', { name: 'Continue' }).click()
+  await page.getByRole('link', { name: 'Not now' }).click()
   // Operators start on their own home. The customer is one choice away.
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
   await page.getByRole('button', { name: 'All customers' }).click()

@@ -38,6 +38,7 @@ async function openOperator() {
   await operator.goto(`/welcome#${token}`)
   await operator.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
   await operator.getByRole('button', { name: 'Continue' }).click()
+  await operator.getByRole('link', { name: 'Not now' }).click()
   await operator.getByRole('heading', { name: 'Overview' }).waitFor()
   await operator.goto('/operator/money')
   await operator.getByRole('heading', { name: 'Vouchers' }).waitFor()

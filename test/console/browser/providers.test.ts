@@ -86,7 +86,7 @@ test('from an empty gateway to a sold answer, another price, a stop and the end'
   await click(page, 'Remove')
   await page.getByLabel('Reason').fill('the contract ended')
   await dialog(page).getByRole('button', { name: 'Remove' }).click()
-  await page.getByText('Nothing is sold yet.').waitFor()
+  await page.getByText('There is no provider yet.').waitFor()
 })
 
 test('a model without a list price gets its cost typed, and the percentage says so until then', async () => {

@@ -91,6 +91,7 @@ test('an open tab outlives a restart, and loads again once after an upgrade', as
   await page.goto(/\S+\/welcome#\S+/.exec(first.output())![0])
   await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
   await page.getByRole('button', { name: 'Continue' }).click()
+  await page.getByRole('link', { name: 'Not now' }).click()
   await page.getByRole('navigation', { name: 'Pages' }).waitFor()
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
   await page.getByRole('button', { name: 'All customers' }).click()

@@ -69,7 +69,7 @@ export function AddCreditDialog({
     >
       <Field name="amount_usd">
         <AmountField
-          label="USD"
+          label={t`Amount in USD`}
           description={t`From ${roundUsd(min_usd)} to ${roundUsd(max_usd)} USD`}
           required
           maxLength={AMOUNT_CHARS_MAX}

@@ -5,18 +5,18 @@ import { useState } from 'react'
 import type { Key } from '#api/keys.ts'
 import { keysQuery } from '../../api/queries.ts'
 import { useWrite } from '../../api/use-write.ts'
-import { exactUsd } from '../../format/usd-text.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { type KeyField, KeyFields, type KeyInput, keyInputOf } from '../../parts/KeyFields.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
-import { type KeyField, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
 import { keyTexts as texts } from './key-texts.ts'
+import { ownKeyBody } from './own-key-body.ts'
 
 /** Changes a key. */
 export function KeyForm({ edited, focus, onClose }: { edited: Key; focus: KeyField; onClose: () => void }) {
   const customerId = useCustomerId()
-  const [input, setInput] = useState<KeyInput>(() => inputOf(edited))
+  const [input, setInput] = useState<KeyInput>(() => keyInputOf(edited))
   const change = useWrite<KeyInput>(
-    typed => ({ method: 'PATCH', path: `customers/${customerId}/keys/${edited.id}`, body: keyBody(typed) }),
+    typed => ({ method: 'PATCH', path: `customers/${customerId}/keys/${edited.id}`, body: ownKeyBody(typed) }),
     { areas: ['keys', 'key-spend'], done: t`The key is changed.`, onDone: onClose, showsError: true },
   )
   return (
@@ -57,22 +57,4 @@ export function ManageBox({ input, onChange }: { input: KeyInput; onChange: (inp
       onChange={event => onChange({ ...input, mayManage: event.currentTarget.checked })}
     />
   )
-}
-
-function inputOf(key: Key): KeyInput {
-  return {
-    name: key.name,
-    limit: key.limit_usd === null ? '' : exactUsd(key.limit_usd),
-    reset: key.limit_usd === null ? 'monthly' : key.limit_reset,
-    models: key.allowed_models ?? [],
-    expiresOn: key.expires_at === null ? '' : localDate(new Date(key.expires_at)),
-    label: key.label ?? '',
-    mayManage: key.scopes.includes('manage'),
-    records: key.record_content,
-  }
-}
-
-function localDate(at: Date): string {
-  const two = (value: number) => String(value).padStart(2, '0')
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`
 }

@@ -2,10 +2,11 @@ import { t } from '@lingui/core/macro'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
+import { emptyKey, KeyFields, type KeyInput } from '../../parts/KeyFields.tsx'
 import { useCustomerId } from '../../shell/use-session.ts'
-import { emptyKey, KeyFields, type KeyInput, keyBody } from './KeyFields.tsx'
 import { ManageBox, RecordBox } from './KeyForm.tsx'
 import { KeySecret } from './KeySecret.tsx'
+import { ownKeyBody } from './own-key-body.ts'
 
 /** Makes a key, and shows its secret once. */
 export function NewKey({ onClose }: { onClose: () => void }) {
@@ -13,7 +14,7 @@ export function NewKey({ onClose }: { onClose: () => void }) {
   const [input, setInput] = useState(emptyKey)
   const [secret, setSecret] = useState<string | null>(null)
   const make = useWrite<KeyInput, { key: string }>(
-    typed => ({ method: 'POST', path: `customers/${customerId}/keys`, body: keyBody(typed) }),
+    typed => ({ method: 'POST', path: `customers/${customerId}/keys`, body: ownKeyBody(typed) }),
     { areas: ['keys', 'key-spend'], onDone: ({ key }) => setSecret(key), showsError: true },
   )
   if (secret !== null) {

@@ -4,6 +4,7 @@ import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { lazy, Suspense, useState } from 'react'
+import type { Key } from '#api/keys.ts'
 import type { CustomerDetail } from '#api/operator/customers.ts'
 import { fromGateway } from '../../api/gateway-link.ts'
 import { customerQuery } from '../../api/operator-queries.ts'
@@ -37,6 +38,9 @@ const CustomerKeyDialog = lazy(
 const LimitsDialog = lazy(fromGateway(async () => ({ default: (await import('./LimitsDialog.tsx')).LimitsDialog })))
 const GrantDialog = lazy(fromGateway(async () => ({ default: (await import('./GrantDialog.tsx')).GrantDialog })))
 const CustomerData = lazy(fromGateway(async () => ({ default: (await import('./PersonalData.tsx')).CustomerData })))
+const ChangeKeyDialog = lazy(
+  fromGateway(async () => ({ default: (await import('./CustomerKeyDialog.tsx')).ChangeKeyDialog })),
+)
 
 const texts = {
   makeKey: t`Make a key`,
@@ -73,6 +77,7 @@ type Dialog = 'grant' | 'limits' | 'invite' | 'pause' | 'key'
 function Body({ customer }: { customer: CustomerDetail }) {
   const mayOperate = useMayOperate()
   const search = readCustomerSearch(useSearch({ strict: false }))
+  const [changedKey, setChangedKey] = useState<Key | null>(null)
   const [dialog, setDialog] = useState<Dialog | null>(search.grant === true && mayOperate ? 'grant' : null)
   const navigate = useNavigate()
   const close = () => {
@@ -228,6 +233,17 @@ function Body({ customer }: { customer: CustomerDetail }) {
                 sortBy: ({ name }) => name,
               },
               {
+                title: t`Limit`,
+                align: 'right',
+                cell: limitOfKey,
+                sortBy: ({ limit_usd }) => limit_usd,
+              },
+              {
+                title: t`Works until`,
+                cell: ({ expires_at }) => (expires_at === null ? '–' : <When at={expires_at} />),
+                sortBy: ({ expires_at }) => expires_at,
+              },
+              {
                 title: t`This month`,
                 align: 'right',
                 cell: ({ usage }) => <Charge usd={usage.month_usd} />,
@@ -244,24 +260,33 @@ function Body({ customer }: { customer: CustomerDetail }) {
                 title: '',
                 align: 'right',
                 place: 'actions',
-                cell: ({ id, name, paused_at }) =>
-                  mayOperate && (
-                    <div className={styles.buttons}>
-                      <Button
-                        variant="default"
-                        size="compact-sm"
-                        onClick={() => pauseKey.mutate({ id, isPaused: paused_at !== null })}
-                      >
-                        {paused_at === null ? texts.pause : texts.resume}
-                        <span className="visually-hidden"> {name}</span>
-                      </Button>
-                      <Button variant="default" size="compact-sm" onClick={() => revoke.mutate(id)}>
-                        <Trans>
-                          Revoke<span className="visually-hidden"> {name}</span>
-                        </Trans>
-                      </Button>
-                    </div>
-                  ),
+                cell: key => {
+                  const { id, name, paused_at } = key
+                  return (
+                    mayOperate && (
+                      <div className={styles.buttons}>
+                        <Button variant="default" size="compact-sm" onClick={() => setChangedKey(key)}>
+                          <Trans>
+                            Change<span className="visually-hidden"> {name}</span>
+                          </Trans>
+                        </Button>
+                        <Button
+                          variant="default"
+                          size="compact-sm"
+                          onClick={() => pauseKey.mutate({ id, isPaused: paused_at !== null })}
+                        >
+                          {paused_at === null ? texts.pause : texts.resume}
+                          <span className="visually-hidden"> {name}</span>
+                        </Button>
+                        <Button variant="default" size="compact-sm" onClick={() => revoke.mutate(id)}>
+                          <Trans>
+                            Revoke<span className="visually-hidden"> {name}</span>
+                          </Trans>
+                        </Button>
+                      </div>
+                    )
+                  )
+                },
               },
             ]}
           />
@@ -285,6 +310,11 @@ function Body({ customer }: { customer: CustomerDetail }) {
       {dialog === 'key' && (
         <Suspense>
           <CustomerKeyDialog customerId={customer.id} onClose={close} />
+        </Suspense>
+      )}
+      {changedKey !== null && (
+        <Suspense>
+          <ChangeKeyDialog customerId={customer.id} edited={changedKey} onClose={() => setChangedKey(null)} />
         </Suspense>
       )}
       {dialog === 'invite' && (
@@ -312,4 +342,8 @@ function Body({ customer }: { customer: CustomerDetail }) {
 
 function limitText({ value, own }: { value: number; own: number | null }, tier: string, unit = ''): string {
   return `${countText(value)}${unit}${own === null ? t` (tier ${tier})` : t` (its own)`}`
+}
+
+function limitOfKey({ limit_usd: limit, spent_usd }: Key) {
+  return limit === null ? t`none` : t`${roundUsd(spent_usd ?? 0)} of ${roundUsd(limit)} USD`
 }

@@ -160,7 +160,7 @@ function NewCustomer({ onClose }: { onClose: () => void }) {
   return (
     <FormDialog title={t`Add a customer`} action={t`Add`} sending={add} onSubmit={() => add.mutate()} onClose={onClose}>
       <TextInput
-        label={t`Billing address`}
+        label={t`E-mail address for bills`}
         description={t`The customer gets the signup credit. Invite people afterwards.`}
         type="email"
         required

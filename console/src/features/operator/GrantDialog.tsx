@@ -55,7 +55,7 @@ export function GrantDialog({ customer, onClose }: { customer: CustomerDetail; o
       {preview === null ? (
         <>
           <Field name="amount_usd">
-            <AmountField label="USD" required value={amount} onText={setAmount} data-autofocus />
+            <AmountField label={t`Credit in USD`} required value={amount} onText={setAmount} data-autofocus />
           </Field>
           <Select
             label={t`Kind`}

@@ -37,7 +37,7 @@ export function MakeVouchersDialog({ onClose }: { onClose: () => void }) {
   if (codes !== null) {
     const text = codes.join('\n')
     return (
-      <Modal opened onClose={onClose} title={t`Shown this once`} closeOnClickOutside={false}>
+      <Modal opened onClose={onClose} title={t`Shown this once`}>
         <div className={styles.form}>
           <p className={styles.hint}>{t`The gateway keeps no copy of these codes.`}</p>
           <pre className={styles.codes}>{text}</pre>

@@ -23,6 +23,7 @@ import { Sales } from './Sales.tsx'
 import { ServerAttempts, ServerError } from './ServerAttempts.tsx'
 import { ServerState } from './ServerState.tsx'
 import { SetupPanel } from './SetupPanel.tsx'
+import { WaitingPanel } from './WaitingPanel.tsx'
 
 /** The installation at a glance: alarms first, then money, servers and nodes. */
 export function Overview() {
@@ -31,7 +32,7 @@ export function Overview() {
   return (
     <Page title={t`Overview`}>
       <Loaded query={overview} height={640}>
-        {({ today, alarms, servers, nodes, last_audit: audit, ...sums }) => (
+        {({ today, alarms, waiting, servers, nodes, last_audit: audit, ...sums }) => (
           <>
             <SetupPanel />
             {alarms.length > 0 && (
@@ -55,6 +56,7 @@ export function Overview() {
                 </ul>
               </Panel>
             )}
+            <WaitingPanel waiting={waiting} />
             <Tiles>
               <Tile label={t`Revenue today, UTC`} figure={`${roundUsd(today.revenue_usd)} USD`}>
                 <span className={styles.hint}>

@@ -3,8 +3,8 @@ import { exactUsd } from '../../format/usd-text.ts'
 import styles from './operator.module.css'
 
 /**
- * Input and output price in USD per million tokens. A plus marks prices of other kinds of tokens, prompt lengths or
- * hours.
+ * Input and output price in USD per million tokens. Says when other kinds of tokens, prompt lengths or hours have prices of
+ * their own.
  */
 export function PriceText({
   price: { input_usd_per_million: input, output_usd_per_million: output, has_more_prices: hasMore = false },
@@ -13,8 +13,18 @@ export function PriceText({
 }) {
   return (
     <span className={styles.number}>
-      {exactUsd(input)} / {exactUsd(output)}
-      {hasMore && <abbr title={t`Some kinds of tokens, prompt lengths or hours have prices of their own.`}> +</abbr>}
+      {t`${exactUsd(input)} in / ${exactUsd(output)} out`}
+      {hasMore && (
+        <>
+          <br />
+          <abbr
+            className={styles.hint}
+            title={t`Some kinds of tokens, prompt lengths or hours have prices of their own.`}
+          >
+            {t`and other prices`}
+          </abbr>
+        </>
+      )}
     </span>
   )
 }

@@ -52,7 +52,7 @@ export function Providers() {
           <>
             {data.length === 0 && (
               <Panel>
-                <EmptyState text={t`Nothing is sold yet. Add a cloud or one of your servers.`} />
+                <EmptyState text={t`There is no provider yet. Add a cloud or one of your servers.`} />
               </Panel>
             )}
             {data.map(provider => (

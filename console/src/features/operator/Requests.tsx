@@ -2,7 +2,7 @@ import { t } from '@lingui/core/macro'
 import { Trans } from '@lingui/react/macro'
 import { Button, Select, TextInput } from '@mantine/core'
 import { useInfiniteQuery } from '@tanstack/react-query'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Link, Outlet, useNavigate, useSearch } from '@tanstack/react-router'
 import { requestLogQuery } from '../../api/operator-queries.ts'
 import { durationText } from '../../format/number-text.ts'
 import { DataTable } from '../../parts/DataTable.tsx'
@@ -96,11 +96,8 @@ export function Requests() {
                       {
                         title: t`Time`,
                         place: 'name',
-                        cell: ({ id, started_at, customer }) => (
-                          <Link
-                            to="/c/$customerId/activity/$requestId"
-                            params={{ customerId: customer.id, requestId: id }}
-                          >
+                        cell: ({ id, started_at }) => (
+                          <Link to="/operator/requests/$requestId" params={{ requestId: id }} search={search}>
                             <When at={started_at} />
                           </Link>
                         ),
@@ -168,6 +165,7 @@ export function Requests() {
           }}
         </Loaded>
       </Panel>
+      <Outlet />
     </Page>
   )
 }

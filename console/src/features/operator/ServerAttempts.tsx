@@ -46,7 +46,7 @@ export function ServerAttempts({ model, server }: { model: string; server: Count
 /** The last failed attempt at a server, with a link to its request. */
 export function ServerError({ error }: { error: ShownServer['last_error'] }) {
   if (error === null) return '–'
-  const { at, status, text, outcome, request_id: requestId, customer_id: customerId } = error
+  const { at, status, text, outcome, request_id: requestId } = error
   const what = text === '' ? (failureWords[outcome] ?? codeText(outcome)) : text
   return (
     <span className={styles.stacked}>
@@ -56,10 +56,10 @@ export function ServerError({ error }: { error: ShownServer['last_error'] }) {
       </span>
       <span className={styles.hint}>
         <When at={at} form="distance" />
-        {requestId !== null && customerId !== null && (
+        {requestId !== null && (
           <>
             {' · '}
-            <Link to="/c/$customerId/activity/$requestId" params={{ customerId, requestId }}>{t`request`}</Link>
+            <Link to="/operator/requests/$requestId" params={{ requestId }}>{t`request`}</Link>
           </>
         )}
       </span>

@@ -5,6 +5,7 @@ import { useState } from 'react'
 import type { SetupReport, SetupTest } from '#api/operator/setup.ts'
 import { setupQuery } from '../../api/operator-queries.ts'
 import { useWrite } from '../../api/use-write.ts'
+import { CodeBlock } from '../../parts/CodeBlock.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { State } from '../../parts/State.tsx'
 import { saidText } from '../../texts/code-text.ts'
@@ -19,10 +20,23 @@ const HIDDEN = 'switchyard-setup-hidden'
 export function SetupPanel() {
   const { data } = useQuery(setupQuery)
   const [isHidden, setHidden] = useState(() => localStorage.getItem(HIDDEN) !== null)
-  if (data === undefined || isHidden || data.steps.every(({ is_done }) => is_done)) return null
+  if (data === undefined || data.steps.every(({ is_done }) => is_done)) return null
   const hide = () => {
     localStorage.setItem(HIDDEN, '1')
     setHidden(true)
+  }
+  const show = () => {
+    localStorage.removeItem(HIDDEN)
+    setHidden(false)
+  }
+  if (isHidden) {
+    return (
+      <div>
+        <Button variant="subtle" size="compact-sm" onClick={show}>
+          {texts.show}
+        </Button>
+      </div>
+    )
   }
   return (
     <Panel
@@ -36,7 +50,7 @@ export function SetupPanel() {
       <ul className={styles.setup}>
         {data.steps.map(step => (
           <li key={step.step}>
-            <SetupStep step={step} />
+            <SetupStep step={step} file={data.config_file} />
           </li>
         ))}
       </ul>
@@ -44,7 +58,7 @@ export function SetupPanel() {
   )
 }
 
-function SetupStep({ step: { step, is_done, link, has_test, ...found } }: { step: Step }) {
+function SetupStep({ step: { step, is_done, link, has_test, snippet, ...found }, file }: { step: Step; file: string }) {
   const mayOperate = useMayOperate()
   const test = useWrite<void, SetupTest>(
     () => ({ method: 'POST', path: `operator/setup/${step === 'mail' ? 'mail' : 'payments'}-test`, body: {} }),
@@ -57,6 +71,13 @@ function SetupStep({ step: { step, is_done, link, has_test, ...found } }: { step
       </h3>
       <p>{saidText(found.detail, found.detail_codes)}</p>
       {found.todo !== null && <p className={styles.hint}>{saidText(found.todo, found.todo_codes)}</p>}
+      {snippet !== null && (
+        <details>
+          <summary>{texts.example}</summary>
+          <p className={styles.hint}>{texts.where(file)}</p>
+          <CodeBlock code={snippet} what={texts.example} />
+        </details>
+      )}
       <div className={styles.buttons}>
         {!is_done && link !== null && <a href={link}>{texts.links[step]}</a>}
         {has_test && mayOperate && (
@@ -82,6 +103,9 @@ function SetupStep({ step: { step, is_done, link, has_test, ...found } }: { step
 const texts = {
   title: t`Set up this gateway`,
   hide: t`Hide`,
+  show: t`Show what is left to set up`,
+  example: t`Example for the file`,
+  where: (file: string) => t`Add it to ${file} on the host of the gateway, then restart the gateway.`,
   done: t`done`,
   open: t`to do`,
   names: { mail: t`Mail`, payments: t`Payments`, provider: t`A provider`, backups: t`Backups`, tls: t`TLS` },

@@ -41,7 +41,7 @@ export function TakeBackDialog({ payment, onClose }: { payment: OperatorPayment;
     >
       <Field name="amount_usd">
         <AmountField
-          label="USD"
+          label={t`Amount in USD`}
           description={t`Empty: all that is left of the payment`}
           value={amount}
           onText={setAmount}

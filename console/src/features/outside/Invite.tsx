@@ -60,7 +60,7 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
     // A person with several customers would land in another one.
     else if (joined !== undefined)
       void navigate({ to: '/c/$customerId', params: { customerId: joined }, replace: true })
-    else void navigate({ to: isToInstallation ? '/account' : '/', replace: true })
+    else void navigate({ to: isToInstallation ? '/account/second-factor' : '/', replace: true })
   })
   if (needsCode(entry.error) && !isCodeAsked) setCodeAsked(true)
   return (

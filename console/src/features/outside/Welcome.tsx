@@ -14,7 +14,7 @@ export function Welcome() {
   const navigate = useNavigate()
   const [email, setEmail] = useState('')
   const [password, setPassword] = useState('')
-  const entry = useEntry('welcome', () => void navigate({ to: '/', replace: true }))
+  const entry = useEntry('welcome', () => void navigate({ to: '/account/second-factor', replace: true }))
   return (
     <OutsideCard title={t`Set your password`}>
       <p>{t`This link works once. Afterwards you sign in with your e-mail address and this password.`}</p>

@@ -19,7 +19,7 @@ export function Account() {
       <Panel title={t`This customer`}>
         <Facts
           facts={{
-            [t`Billing address`]: membership?.email,
+            [t`E-mail address for bills`]: membership?.email,
             [t`Your role`]: (membership && codeText(membership.role)) ?? t`none: you look as an operator`,
             [t`Id`]: (
               <>

@@ -164,7 +164,7 @@ function NewAlert({ onClose }: { onClose: () => void }) {
       />
       {hasThreshold && (
         <Field name="threshold_usd">
-          <AmountField label="USD" required value={threshold} onText={setThreshold} />
+          <AmountField label={t`Threshold in USD`} required value={threshold} onText={setThreshold} />
         </Field>
       )}
       <Select

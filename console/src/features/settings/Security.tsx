@@ -10,8 +10,7 @@ import { Loaded } from '../../parts/Loaded.tsx'
 import { Panel } from '../../parts/Panel.tsx'
 import { When } from '../../parts/When.tsx'
 import { browserName } from './browser-name.ts'
-import { Passkeys } from './Passkeys.tsx'
-import { SecondFactor } from './SecondFactor.tsx'
+import { Factors } from './Factors.tsx'
 import { Services } from './Services.tsx'
 import styles from './settings.module.css'
 
@@ -19,8 +18,7 @@ import styles from './settings.module.css'
 export function Security() {
   return (
     <>
-      <Passkeys />
-      <SecondFactor />
+      <Factors />
       <Services />
       <Password />
       <Sessions />

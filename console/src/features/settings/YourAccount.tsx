@@ -8,10 +8,10 @@ import { You } from './You.tsx'
 
 /** The person: name, address, and the ways to sign in. */
 export function YourAccount() {
-  const needsFactor = useSession().needs_second_factor
+  const { needs_second_factor: needsFactor, first_factor_command: command } = useSession()
   return (
     <Page title={t`Your account`}>
-      {needsFactor && (
+      {needsFactor && command === null && (
         <p
           className={styles.hint}
           role="note"

@@ -3,7 +3,8 @@ import { z } from 'zod'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import { keyOfCursor } from '../../../wire/api/cursor.ts'
-import { parseKeyRequest, parseKeySearch } from '../../../wire/api/key-request.ts'
+import { parseKeyChange, parseKeyRequest, parseKeySearch } from '../../../wire/api/key-request.ts'
+import { key } from '../../../wire/api/keys.ts'
 import {
   parseCustomerChange,
   parseInvite,
@@ -124,6 +125,22 @@ export function operatorCustomerEndpoints(deps: CustomerDeps): Endpoint[] {
       async context => {
         const order = parseKeyRequest(await bodyOf(deps, context.request), clock.epochMs())
         return operator.issueKey(actorOf(deps, context), customerOf(context.request), order)
+      },
+    ),
+    operatorEndpoint(
+      'PATCH',
+      'customers/:customer_id/keys/:key_id',
+      {
+        scope: 'customers',
+        summary: 'Change a key of a customer',
+        schema: key,
+        needsConfirmation: true,
+      },
+      async context => {
+        const change = parseKeyChange(await bodyOf(deps, context.request), clock.epochMs())
+        const keyId = idOf(context.request, 'key_id', 'not_found')
+        const customerId = customerOf(context.request)
+        return operator.changeKey(actorOf(deps, context), { customerId, keyId, change })
       },
     ),
     operatorEndpoint(

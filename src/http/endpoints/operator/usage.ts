@@ -1,9 +1,12 @@
 import { Readable } from 'node:stream'
 import { z } from 'zod'
+import { ApiError } from '../../../base/domain/errors.ts'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
+import { UUID } from '../../../base/runtime/uuid.ts'
 import type { OperatorConsole } from '../../../operator/operator-console.ts'
 import { requestContent } from '../../../wire/api/activity.ts'
 import { latencyReport } from '../../../wire/api/console-data.ts'
+import { operatorReceipt } from '../../../wire/api/operator/receipt.ts'
 import { requestLog, requestLogQuery } from '../../../wire/api/operator/requests.ts'
 import { operatorUsage, operatorUsageQuery, usageSpan } from '../../../wire/api/operator/usage.ts'
 import { readQuery } from '../../../wire/api/reports.ts'
@@ -44,6 +47,19 @@ export function operatorUsageEndpoints({
         if (customer !== null)
           await operator.noteVisit(signedIn, { action: 'customer.viewed', subject: customer }, addressOf(request))
         return operator.requests(query)
+      },
+    ),
+    operatorEndpoint(
+      'GET',
+      'requests/:request_id',
+      { scope: 'read', summary: 'Show a request of any customer, with what it cost', schema: operatorReceipt },
+      async ({ request, signedIn }) => {
+        const { request_id: id } = request.params as { request_id: string }
+        const receipt = UUID.test(id) ? await operator.receipt(id.toLowerCase()) : null
+        if (receipt === null) throw new ApiError('request_not_found')
+        const visit = { action: 'customer.viewed', subject: receipt.customer.id } as const
+        await operator.noteVisit(signedIn, visit, addressOf(request))
+        return receipt
       },
     ),
     operatorEndpoint(

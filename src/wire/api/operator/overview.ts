@@ -69,6 +69,22 @@ export const alarmKinds = [
   'rotation_unfinished',
 ] as const
 
+/** What waits for an operator. */
+const waitingKinds = [
+  'models',
+  'hosters_verified',
+  'hosters_joining',
+  'appeals',
+  'promotion_reviews',
+  'payouts_prepared',
+  'payouts_approved',
+  'top_ups',
+  'grants',
+  'role_changes',
+  'people_without_role',
+  'invitations',
+] as const
+
 export const overview = z
   .object({
     as_of: z.string(),
@@ -117,6 +133,15 @@ export const overview = z
         since: z.string().nullable(),
       }),
     ),
+    waiting: z
+      .array(
+        z.object({
+          kind: z.enum(waitingKinds),
+          count: z.int(),
+          link: z.string().describe('The page of the console to do it on.'),
+        }),
+      )
+      .describe('What waits for an operator. Kinds of which nothing waits are left out.'),
     servers: z.array(shownServer),
   })
   .meta({ id: 'OperatorOverview' })

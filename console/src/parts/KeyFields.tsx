@@ -1,12 +1,14 @@
 import { t } from '@lingui/core/macro'
 import { MultiSelect, Select, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { modelsQuery } from '../../api/queries.ts'
-import { readAmount } from '../../format/typed-number.ts'
-import { AmountField } from '../../parts/AmountField.tsx'
-import { Field } from '../../parts/FormFields.tsx'
-import { useCustomerId } from '../../shell/use-session.ts'
-import styles from './keys.module.css'
+import type { Key } from '#api/keys.ts'
+import { modelsQuery } from '../api/queries.ts'
+import { readAmount } from '../format/typed-number.ts'
+import { exactUsd } from '../format/usd-text.ts'
+import { useCustomerId } from '../shell/use-session.ts'
+import { AmountField } from './AmountField.tsx'
+import { Field } from './FormFields.tsx'
+import styles from './parts.module.css'
 
 /** What a person types about a key. Amounts stay texts, so that they reach the gateway unchanged. */
 export interface KeyInput {
@@ -32,8 +34,8 @@ export const emptyKey: KeyInput = {
   records: false,
 }
 
-/** The fields of the body of POST and PATCH. */
-export function keyBody({ name, limit, reset, models, expiresOn, label, mayManage, records }: KeyInput) {
+/** The fields of the body of POST and PATCH that operators change too. */
+export function keyBody({ name, limit, reset, models, expiresOn, label }: KeyInput) {
   const hasLimit = limit.trim() !== ''
   return {
     name,
@@ -43,8 +45,6 @@ export function keyBody({ name, limit, reset, models, expiresOn, label, mayManag
     // The key works to the end of the chosen day, in the zone of the person.
     expires_at: expiresOn === '' ? null : new Date(`${expiresOn}T23:59:59`).toISOString(),
     label: label.trim() === '' ? null : label.trim(),
-    scopes: mayManage ? ['manage'] : [],
-    record_content: records,
   }
 }
 
@@ -131,4 +131,22 @@ export function KeyFields({
       </div>
     </>
   )
+}
+
+export function keyInputOf(key: Key): KeyInput {
+  return {
+    name: key.name,
+    limit: key.limit_usd === null ? '' : exactUsd(key.limit_usd),
+    reset: key.limit_usd === null ? 'monthly' : key.limit_reset,
+    models: key.allowed_models ?? [],
+    expiresOn: key.expires_at === null ? '' : localDate(new Date(key.expires_at)),
+    label: key.label ?? '',
+    mayManage: key.scopes.includes('manage'),
+    records: key.record_content,
+  }
+}
+
+function localDate(at: Date): string {
+  const two = (value: number) => String(value).padStart(2, '0')
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`
 }
