@@ -297,7 +297,8 @@ describe.each(endpoints)('$path', endpoint => {
       total_output_tokens: output,
     })
     const [head, ...rows] = parseCsv(await (await gateway.get(customer, '/v1/usage/export?days=1')).text())
-    const columns = 'timestamp,model,provider,input_tokens,output_tokens,total_tokens,cost_usd,latency_ms,success'
+    const columns =
+      'timestamp,model,provider,input_tokens,output_tokens,total_tokens,cost_usd,latency_ms,success,request_id,outcome,key_id,key,label,member'
     expect(head).toEqual(columns.split(','))
     expect(rows.map(row => row.slice(3, 7))).toEqual([
       [INPUT, output, INPUT + output].map(String).concat(usdText(costNanos)),

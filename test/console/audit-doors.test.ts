@@ -176,7 +176,7 @@ test('a key of a customer or a hoster leaves entries with its id', async () => {
   )
   secrets.add(rotated.key)
   await change('POST /v1/keys/find', by, send('POST', 'keys/find', { key: made.key }))
-  await change('PATCH /v1/keys/*', by, send('PATCH', `keys/${made.id}`, { paused: true }), 'key.paused')
+  await change('PATCH /v1/keys/*', by, send('PATCH', `keys/${made.id}`, { paused: true }), 'key.paused', 'key.changed')
   await change('DELETE /v1/keys/*', by, send('DELETE', `keys/${made.id}`), 'key.revoked')
   const rule = { kind: 'daily_spend', channel: 'webhook', target: 'https://example.com/path-secret' }
   secrets.add('path-secret')

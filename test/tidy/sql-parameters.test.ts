@@ -49,7 +49,6 @@ const allowed: Readonly<Record<string, string>> = {
   'src/money/ledger/archive/usage-months.ts: partition': 'a table name of the catalog, checked by a pattern',
   'src/money/ledger/archive/write-archive-file.ts: table': 'a table name with the digits of a month',
   'src/money/ledger/audit/audit-checks.ts: alias': 'a name in the statement of a check',
-  'src/money/ledger/audit/audit-checks.ts: before': 'a column name or 0',
   'src/money/ledger/audit/audit-checks.ts: id': 'one of two column names',
   'src/money/ledger/audit/audit-checks.ts: isOpenTx': 'a constant condition',
   'src/money/ledger/audit/audit-checks.ts: of': 'key or member',

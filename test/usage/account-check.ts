@@ -173,6 +173,13 @@ function expectSameCsv(rows: readonly ListedRequest[], csv: readonly string[][])
     row.cost_usd,
     String(row.latency_ms),
     String(row.success),
+    row.id,
+    row.outcome,
+    row.key_id ?? '',
+    // The name of the key and who made it, which the list does not have.
+    expect.any(String),
+    row.label ?? '',
+    expect.any(String),
   ])
   // Both are in the order of ids, in opposite directions.
   expect(
