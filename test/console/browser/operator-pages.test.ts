@@ -87,7 +87,7 @@ test('a price group is added, changed, given to a tier and a customer, and charg
     .click()
   await page.getByRole('option', { name: 'partners' }).click()
   await dialog.getByLabel('Reason').fill('They signed')
-  await click(page, 'Save')
+  await click(page, /^Save$/)
   await page.getByRole('region', { name: 'Prices' }).getByText('partners').waitFor()
 
   await app.app.noticeChanges()
@@ -129,7 +129,12 @@ test.each([1280, 360])('requests of all customers are found by what a server sai
   await settled(page)
   const requests = () => rowsOf(page, 'Requests').count()
   expect(await requests()).toBeGreaterThan(2)
+  // On a phone, the filters are behind a button.
+  const openFilters = async () => {
+    if (width === 360) await page.getByRole('button', { name: /^Filters/ }).click()
+  }
   const search = async () => {
+    await openFilters()
     await page.getByLabel('Text of the error').fill(`CARD ${width} is out`)
     await page.keyboard.press('Enter')
     await page.getByText('The texts of errors are kept for 7 days').waitFor()
@@ -172,6 +177,7 @@ test.each([1280, 360])('requests of all customers are found by what a server sai
   await visit.getByRole('link', { name: "Back to the operator's pages" }).click()
   await page.getByRole('heading', { level: 1, name: email }).waitFor()
   await page.goto('/operator/requests')
+  await openFilters()
   await page.getByLabel('Text of the error').fill('nobody said this')
   await page.keyboard.press('Enter')
   await page.getByText('No such request.').waitFor()
