@@ -1388,6 +1388,7 @@ CREATE INDEX person_token_customer ON person_token USING btree (customer_id) WHE
 CREATE INDEX person_token_email ON person_token USING btree (lower(email), purpose) WHERE (email IS NOT NULL);
 CREATE INDEX person_token_hoster ON person_token USING btree (hoster_id) WHERE (hoster_id IS NOT NULL);
 CREATE UNIQUE INDEX person_token_id ON person_token USING btree (token_id);
+CREATE INDEX person_token_invited_operators ON person_token USING btree (expires_at) WHERE ((purpose = 'invite'::text) AND (customer_id IS NULL) AND (hoster_id IS NULL));
 CREATE INDEX person_token_person ON person_token USING btree (person_id, purpose) WHERE (person_id IS NOT NULL);
 
 CREATE TABLE platform_customer_day (

@@ -177,7 +177,9 @@ test('GET /v1/usage/export is CSV with one row per request, oldest first', async
   expect(response.headers.get('content-type')).toContain('text/csv')
   expect(response.headers.get('content-disposition')).toMatch(/^attachment; filename="[\w.-]+\.csv"$/)
   const lines = (await response.text()).split('\r\n')
-  expect(lines[0]).toBe('timestamp,model,provider,input_tokens,output_tokens,total_tokens,cost_usd,latency_ms,success')
+  expect(lines[0]).toBe(
+    'timestamp,model,provider,input_tokens,output_tokens,total_tokens,cost_usd,latency_ms,success,request_id,outcome,key_id,key,label,member',
+  )
   expect(lines.at(-1)).toBe('')
   const rows = lines.slice(1, -1).map(line => line.split(','))
   expect(rows.map(row => [...row.slice(1, 7), row[8]])).toEqual([
