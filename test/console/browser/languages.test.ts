@@ -137,6 +137,7 @@ const NAMES = new RegExp(
     ...[
       /\b(?:USD|UTC|API|CSV|JSON Schema|JSON|URL|IBAN|HTTPS|https|TLS|Switchyard|Stripe|OpenAI|Ollama|llama\.cpp|vLLM)\b/,
     ],
+    ...[/\b(?:Ctrl|Linux|Node|npm|auto)\b/, /switchyard-VERSION\.tgz/, /\bswitchyard\b/, /\S+\/switchyard\.yaml/],
     ...[/\b(?:LM Studio|JavaScript|Python|curl|Webhook|Enter|tokens?|Token|Top p|PostgreSQL|ZFS|cron|systemd|Caddy)\b/],
     ...[
       /npx switchyard backup FILE/,

@@ -60,7 +60,7 @@ test('a top-up shows what to pay, and its credit arrives without a reload once t
   // No header takes this character.
   await dialog.getByLabel('USD').fill('25 €')
   await dialog.getByRole('button', { name: 'Continue' }).click()
-  await dialog.getByText(/^“USD” must be/).waitFor()
+  await dialog.getByText(/^“Amount in USD” must be/).waitFor()
   await dialog.getByLabel('USD').fill('2')
   await dialog.getByRole('button', { name: 'Continue' }).click()
   // The limits of the API, in its words.

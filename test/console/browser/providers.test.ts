@@ -61,7 +61,7 @@ test('from an empty gateway to a sold answer, another price, a stop and the end'
   await click(page, 'Sell 1 model')
   await page
     .getByRole('table', { name: 'Models of acme' })
-    .getByText(/^1(.00)? . 2.50?$/)
+    .getByText(/^1(\.00)? in . 2\.50? out$/)
     .waitFor()
   expect(await chat('test-model')).toBe(200)
 
@@ -73,7 +73,7 @@ test('from an empty gateway to a sold answer, another price, a stop and the end'
   await click(page, 'Save')
   await page
     .getByRole('table', { name: 'Models of acme' })
-    .getByText(/^1(.00)? . 3(.00)?$/)
+    .getByText(/^1(\.00)? in . 3(\.00)? out$/)
     .waitFor()
   await page.getByText(/· version 2,/).waitFor()
 
@@ -122,8 +122,8 @@ test('a model without a list price gets its cost typed, and the percentage says 
   expect(await prices()).toEqual(['4', '10'])
   await click(page, 'Sell 1 model')
   const table = page.getByRole('table', { name: 'Models of costly' })
-  await table.getByText('2 / 5').waitFor()
-  await table.getByText('4 / 10').waitFor()
+  await table.getByText(/^2(\.00)? in . 5(\.00)? out$/).waitFor()
+  await table.getByText(/^4(\.00)? in . 10(\.00)? out$/).waitFor()
 })
 
 test('a server that refuses the key says so, and a setting that is wrong is named', async () => {

@@ -162,7 +162,8 @@ test('from an empty gateway to a sold answer: no task takes more than six clicks
     const answered = page.getByRole('table', { name: 'Requests' }).getByRole('row').filter({ hasText: 'answered' })
     await click(answered.getByRole('link').first())
     // Ten tokens in and five out, at the second version of the prices.
-    await done(/10 input × 1 \+ 5 output × 3/)
+    await done(/^1(\.00)? in, 3(\.00)? out, in USD per million tokens/)
+    await done('10 in, 5 out')
   })
   await task(page, 'Invite a second operator', async () => {
     await goTo('People')
