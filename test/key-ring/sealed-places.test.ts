@@ -12,6 +12,7 @@ const notSealed: Readonly<Record<string, string>> = {
   'audit_entry.address_proof': 'SHA-256',
   'audit_entry.address_salt': 'random bytes of that hash',
   'audit_entry.hash': 'SHA-256',
+  'cell_key.key_hash': 'SHA-256',
   'credit_evidence.mac': 'an HMAC: renew-evidence.ts signs it again',
   'hoster_key.key_hash': 'SHA-256',
   'idempotency.body_hash': 'SHA-256',
