@@ -12,7 +12,7 @@ export function PriceText({
   price: { input_usd_per_million: number; output_usd_per_million: number; has_more_prices?: boolean }
 }) {
   return (
-    <span className={styles.number}>
+    <span className={styles.price}>
       {t`${exactUsd(input)} in / ${exactUsd(output)} out`}
       {hasMore && (
         <>
