@@ -14,7 +14,7 @@ test.each<[reason: string, answer: RequestListener]>([
   ['no answer within 0.2 s', () => {}],
   ['no answer within 0.2 s', (_, response) => void response.writeHead(200).write('{')],
   ['the answer is larger than 1 MB', (_, response) => void response.end(Buffer.alloc(1_000_001, ' '))],
-  ['ECONNRESET', (_, response) => void response.destroy()],
+  ['the connection was closed without an answer', (_, response) => void response.destroy()],
 ])('the reason for a missing answer is reported: %s', async (reason, answer) => {
   server = createServer(answer).listen(0, '127.0.0.1')
   await new Promise(resolve => server.once('listening', resolve))
