@@ -71,7 +71,7 @@ say_on() { on "$1" <(echo "$2"); }
 copy_from_first() {
   for n in 2 3; do
     say_on 1 "cat $1" >"$work/copied"
-    on "$n" <(echo "install -d -m 700 /etc/switchyard; base64 -d >$1 <<'FILE'"; base64 "$work/copied"; echo FILE; echo "chmod 600 $1")
+    on "$n" <(echo "install -d /etc/switchyard; base64 -d >$1 <<'FILE'"; base64 "$work/copied"; echo FILE; echo "chmod 600 $1")
   done
 }
 
@@ -198,7 +198,7 @@ for block in "$work"/blocks/*; do
     *-leader) on "$(leader)" "$block" ;;
   esac
   echo "ok: block $title"
-  ! grep -q '/etc/switchyard/passwords$' "$block" || copy_from_first /etc/switchyard/passwords
+  ! grep -q '>/etc/switchyard/passwords' "$block" || copy_from_first /etc/switchyard/passwords
   ! grep -q '>/etc/switchyard/secrets.env' "$block" || copy_from_first /etc/switchyard/secrets.env
   ! grep -q 'systemctl enable --now patroni' "$block" || wait_for 90 'not all standbys stream' has_standbys 1 2
 done
