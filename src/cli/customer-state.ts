@@ -12,7 +12,7 @@ import { counted } from './counted.ts'
 import { Failure } from './failure.ts'
 import { resolveCustomer } from './resolve.ts'
 import { withDatabase } from './with-database.ts'
-import { writePersonalData } from './write-personal-data.ts'
+import { writeNewFile } from './write-new-file.ts'
 
 export function disableCustomerCommand(): Command {
   return stateCommand(
@@ -60,7 +60,7 @@ export function exportCustomerCommand(): Command {
       const { customerId, email, path } = await withDatabase(session, async pool => {
         const { customerId, email } = await resolveCustomer(pool, emailOrId)
         const customer = { customerId, email }
-        const path = await writePersonalData(file, () => exportCustomer(pool, commandLine, customer))
+        const path = await writeNewFile(file, async () => (await exportCustomer(pool, commandLine, customer)).json)
         return { customerId, email, path }
       })
       session.output.result({ customer_id: customerId, email, file: path }, `Wrote ${path}.`)

@@ -14,7 +14,7 @@ import { counted } from './counted.ts'
 import { Failure } from './failure.ts'
 import { lastOperator } from './operator.ts'
 import { withDatabase } from './with-database.ts'
-import { writePersonalData } from './write-personal-data.ts'
+import { writeNewFile } from './write-new-file.ts'
 
 export function personCommands(): Command {
   return createCommandGroup('person', 'Keep people out, export what is kept of them, or erase it', [
@@ -83,7 +83,7 @@ function exportCommand(): Command {
       const session = createSession(options)
       const { person, path } = await withDatabase(session, async pool => {
         const person = await requirePerson(pool, email)
-        const path = await writePersonalData(file, () => exportPerson(pool, commandLine, person))
+        const path = await writeNewFile(file, async () => (await exportPerson(pool, commandLine, person)).json)
         return { person, path }
       })
       const { personId, email: stored } = person

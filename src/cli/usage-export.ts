@@ -1,4 +1,3 @@
-import { open, unlink } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -12,6 +11,7 @@ import { dayArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
 import { withDatabase } from './with-database.ts'
+import { writeNewFile } from './write-new-file.ts'
 
 const formats = { parquet: parquetOfEvents, jsonl: jsonLinesOfEvents } as const
 
@@ -74,16 +74,5 @@ async function write(out: string, pieces: AsyncIterable<string | Uint8Array>): P
     await pipeline(source, process.stdout, { end: false })
     return null
   }
-  const path = resolve(out)
-  const handle = await open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
-    throw new Failure(error.code === 'EEXIST' ? `${path} exists already.` : `Cannot write ${path} (${error.code}).`)
-  })
-  try {
-    await pipeline(source, handle.createWriteStream())
-  } catch (error) {
-    // Half a file looks like a whole one.
-    await unlink(path)
-    throw error
-  }
-  return path
+  return writeNewFile(out, () => source)
 }

@@ -1,5 +1,4 @@
 import type { Sql } from '../base/db/pool.ts'
-import { queryRow } from '../base/db/query-row.ts'
 import type { Offer } from '../base/domain/offer.ts'
 import { listUnapprovedIds } from '../market/supply/hosters/model-ids.ts'
 import { REPORT_AGE_MS_MAX } from '../market/supply/status/write-report.ts'
@@ -12,7 +11,7 @@ import { readInstallationState } from './alarms/installation-state.ts'
 import { readLateJob } from './late-job.ts'
 import { readPlatformMoney, readSummedAt } from './platform-days.ts'
 import { listServers } from './servers.ts'
-import { readWaiting } from './waiting.ts'
+import { countWaiting, showWaiting } from './waiting.ts'
 
 /** Returns the state of the installation, with alarms, the worst first. */
 export async function readOverview(
@@ -29,7 +28,7 @@ export async function readOverview(
     servers,
     failedJobs,
     lateJob,
-    waitingGrants,
+    waiting,
     differences,
     promotion,
     unapproved,
@@ -42,7 +41,7 @@ export async function readOverview(
     listServers(sql, offers, nowMs),
     listFailedJobs(sql),
     readLateJob(sql),
-    countWaitingGrants(sql),
+    countWaiting(sql, nowMs),
     countDifferences(sql),
     readPromotionState(sql, nowMs),
     listUnapprovedIds(sql),
@@ -71,7 +70,7 @@ export async function readOverview(
       servers,
       failedJobs,
       lateJob,
-      waitingGrants,
+      waitingGrants: waiting.grants,
       waitingModels,
       differences,
       promotion,
@@ -80,7 +79,7 @@ export async function readOverview(
       rules,
       nowMs,
     }),
-    waiting: await readWaiting(sql, waitingModels.length, nowMs),
+    waiting: showWaiting(waiting, waitingModels.length),
     servers,
   }
 }
@@ -113,9 +112,4 @@ async function listFailedJobs(sql: Sql): Promise<string[]> {
     'SELECT DISTINCT task_identifier AS task FROM graphile_worker.jobs WHERE last_error IS NOT NULL AND attempts >= max_attempts ORDER BY 1',
   )
   return rows.map(({ task }) => task)
-}
-
-async function countWaitingGrants(sql: Sql): Promise<number> {
-  const { count } = await queryRow<{ count: bigint }>(sql, "SELECT count(*) FROM grant_request WHERE state = 'waiting'")
-  return Number(count)
 }

@@ -62,13 +62,16 @@ const COUNTS = `SELECT ${Object.entries(sources)
   .map(([kind, { count }]) => `(SELECT count(*)::int ${count}) AS ${kind}`)
   .join(', ')}`
 
-/** Returns what waits for an operator. Leaves out what there is nothing of. @param models of hosters that wait for a decision */
-export async function readWaiting(sql: Sql, models: number, nowMs: number): Promise<Overview['waiting']> {
-  const counts = await queryRow<Record<Exclude<Kind, 'models'>, number>>(sql, COUNTS, [
-    new Date(nowMs),
-    new Date(nowMs - TOP_UP_AGE_MS_MAX),
-  ])
-  const counted = Object.entries(sources) as [Exclude<Kind, 'models'>, { link: string }][]
+export type WaitingCounts = Readonly<Record<Exclude<Kind, 'models'>, number>>
+
+/** Counts what waits for an operator, besides the models of hosters. */
+export function countWaiting(sql: Sql, nowMs: number): Promise<WaitingCounts> {
+  return queryRow<WaitingCounts>(sql, COUNTS, [new Date(nowMs), new Date(nowMs - TOP_UP_AGE_MS_MAX)])
+}
+
+/** Shows what waits, and leaves out what there is nothing of. @param models of hosters that wait for a decision */
+export function showWaiting(counts: WaitingCounts, models: number): Overview['waiting'] {
+  const counted = Object.entries(sources) as [keyof WaitingCounts, { link: string }][]
   return [
     { kind: 'models' as const, count: models, link: '/operator/models' },
     ...counted.map(([kind, { link }]) => ({ kind, count: counts[kind], link })),

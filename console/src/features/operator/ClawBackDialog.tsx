@@ -1,5 +1,5 @@
 import { t } from '@lingui/core/macro'
-import { Select, TextInput } from '@mantine/core'
+import { Select } from '@mantine/core'
 import { useState } from 'react'
 import type { ClawedBack, HosterMoneyShown } from '#api/operator/payouts.ts'
 import { randomUuid } from '../../api/random-uuid.ts'
@@ -9,6 +9,7 @@ import { chargeText, exactUsd } from '../../format/usd-text.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import { Field } from '../../parts/FormFields.tsx'
+import { ReasonInput } from './ReasonInput.tsx'
 
 const FRAUD = 'fraud'
 
@@ -80,16 +81,7 @@ export function ClawBackDialog({
           data-autofocus
         />
       </Field>
-      <Field name="reason">
-        <TextInput
-          label={t`Reason`}
-          description={t`The hoster reads it, and the audit log keeps it.`}
-          required
-          maxLength={200}
-          value={reason}
-          onChange={event => setReason(event.currentTarget.value)}
-        />
-      </Field>
+      <ReasonInput value={reason} onChange={setReason} reader={t`The hoster reads it, and the audit log keeps it.`} />
     </FormDialog>
   )
 }

@@ -1,9 +1,8 @@
 import { t } from '@lingui/core/macro'
-import { TextInput } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
 import { FormDialog } from '../../parts/FormDialog.tsx'
-import { Field } from '../../parts/FormFields.tsx'
+import { ReasonInput } from './ReasonInput.tsx'
 
 /**
  * Asks for the reason of a decision about a hoster, then sends it.
@@ -51,17 +50,7 @@ export function ReasonDialog({
       onClose={onClose}
     >
       <p>{children}</p>
-      <Field name="reason">
-        <TextInput
-          label={t`Reason`}
-          description={reader}
-          required
-          maxLength={maxLength}
-          value={reason}
-          onChange={event => setReason(event.currentTarget.value)}
-          data-autofocus
-        />
-      </Field>
+      <ReasonInput value={reason} onChange={setReason} reader={reader} maxLength={maxLength} data-autofocus />
     </FormDialog>
   )
 }

@@ -2,17 +2,30 @@ import { t } from '@lingui/core/macro'
 import { TextInput } from '@mantine/core'
 import { Field } from '../../parts/FormFields.tsx'
 
-/** Why an operator changes something. */
-export function ReasonInput({ value, onChange }: { value: string; onChange: (reason: string) => void }) {
+/** Why an operator changes something. @param props.reader who reads it */
+export function ReasonInput({
+  value,
+  onChange,
+  reader = t`The audit log keeps it.`,
+  maxLength = 200,
+  ...props
+}: {
+  value: string
+  onChange: (reason: string) => void
+  reader?: string | undefined
+  maxLength?: number
+  'data-autofocus'?: boolean
+}) {
   return (
     <Field name="reason">
       <TextInput
         label={t`Reason`}
-        description={t`The audit log keeps it.`}
+        description={reader}
         required
-        maxLength={200}
+        maxLength={maxLength}
         value={value}
         onChange={event => onChange(event.currentTarget.value)}
+        {...props}
       />
     </Field>
   )

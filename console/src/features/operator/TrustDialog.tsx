@@ -1,11 +1,11 @@
 import { t } from '@lingui/core/macro'
-import { TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useWrite } from '../../api/use-write.ts'
 import { readAmount } from '../../format/typed-number.ts'
 import { AmountField } from '../../parts/AmountField.tsx'
 import { FormDialog } from '../../parts/FormDialog.tsx'
 import { Field } from '../../parts/FormFields.tsx'
+import { ReasonInput } from './ReasonInput.tsx'
 
 /** Sets the trust score of a hoster. */
 export function TrustDialog({
@@ -42,16 +42,7 @@ export function TrustDialog({
           data-autofocus
         />
       </Field>
-      <Field name="reason">
-        <TextInput
-          label={t`Reason`}
-          description={t`The audit log keeps it.`}
-          required
-          maxLength={200}
-          value={reason}
-          onChange={event => setReason(event.currentTarget.value)}
-        />
-      </Field>
+      <ReasonInput value={reason} onChange={setReason} />
     </FormDialog>
   )
 }
