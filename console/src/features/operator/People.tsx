@@ -19,11 +19,12 @@ import { State } from '../../parts/State.tsx'
 import { When } from '../../parts/When.tsx'
 import { codeText } from '../../texts/code-text.ts'
 import styles from './operator.module.css'
-import { ReasonDialog } from './ReasonDialog.tsx'
 import { SearchFilters, useSearchText } from './SearchFilters.tsx'
 import { useMayOperate } from './use-may-operate.ts'
 
 const OperatorKeys = lazy(fromGateway(async () => ({ default: (await import('./OperatorKeys.tsx')).OperatorKeys })))
+
+const ReasonDialog = lazy(fromGateway(async () => ({ default: (await import('./ReasonDialog.tsx')).ReasonDialog })))
 
 const PersonDataDialog = lazy(
   fromGateway(async () => ({ default: (await import('./PersonalData.tsx')).PersonDataDialog })),
@@ -199,15 +200,17 @@ export function People() {
         </Suspense>
       )}
       {blocked !== null && (
-        <ReasonDialog
-          title={t`Block ${blocked.email}?`}
-          action={t`Block`}
-          isDanger
-          reader={t`The audit log keeps it.`}
-          send={reason => ({ method: 'POST', path: `operator/people/${blocked.id}/block`, body: { reason } })}
-          done={t`${blocked.email} is blocked.`}
-          onClose={() => setBlocked(null)}
-        >{t`The sessions end, and the keys that the person made stop within two seconds, also those of agents. Customers and hosters stay as they are.`}</ReasonDialog>
+        <Suspense>
+          <ReasonDialog
+            title={t`Block ${blocked.email}?`}
+            action={t`Block`}
+            isDanger
+            reader={t`The audit log keeps it.`}
+            send={reason => ({ method: 'POST', path: `operator/people/${blocked.id}/block`, body: { reason } })}
+            done={t`${blocked.email} is blocked.`}
+            onClose={() => setBlocked(null)}
+          >{t`The sessions end, and the keys that the person made stop within two seconds, also those of agents. Customers and hosters stay as they are.`}</ReasonDialog>
+        </Suspense>
       )}
     </Page>
   )
