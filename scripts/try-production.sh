@@ -1,6 +1,6 @@
 #!/bin/bash
-# Follows docs/production.md: runs its blocks, in their order, on three machines that this one pretends to be, and then does what the page
-# says under "See it fail" while requests are sent. Needs root and the packages of the page (with prometheus), and takes some ten minutes.
+# Follows docs/production.md: runs its blocks, in their order, on three machines that this one pretends to be. What the page says under
+# "See it fail" is left to the reader. Needs root, the packages of the page and those of Prometheus.
 #
 # A machine is a network namespace with a bridge between them, a pid namespace, which dies as a machine that is switched off, and an overlay
 # over the files of this one, so that nothing here changes. `systemctl` is a script that starts what the units name. There is no bucket:
@@ -12,7 +12,6 @@ repository=$PWD
 work=$(mktemp -d)
 bridge=swy-prod
 machines='1 2 3'
-load=
 
 fail() {
   echo "FAILED: $1" >&2
@@ -21,7 +20,6 @@ fail() {
 }
 
 finish() {
-  [ -z "$load" ] || kill "$load" 2>/dev/null || true
   for n in $machines; do switch_off "$n"; ip link delete "$bridge-$n" 2>/dev/null || true; ip netns delete "$bridge-$n" 2>/dev/null || true; done
   ip link delete "$bridge" 2>/dev/null || true
   umount "$work/files" 2>/dev/null || true
@@ -90,7 +88,6 @@ wait_for() {
   until "$@" >/dev/null 2>&1; do [ $SECONDS -lt "$until" ] || fail "$what"; sleep 0.5; done
 }
 
-is_ready() { [ "$(say_on "$1" 'curl --silent --output /dev/null --max-time 2 --write-out "%{http_code}" "http://$address:8080/readyz" || true')" = 200 ]; }
 has_standbys() { [ "$(say_on "$1" '/opt/patroni/bin/patronictl -c /etc/patroni/config.yml list' | grep -c -E 'streaming')" -eq "$2" ]; }
 
 cat >"$work/systemctl" <<'SYSTEMCTL'

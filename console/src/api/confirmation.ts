@@ -1,3 +1,5 @@
+import { Problem } from './request.ts'
+
 /** Asks the person for the password. The shell registers its dialog here. */
 export type AskForPassword = () => Promise<boolean>
 
@@ -11,6 +13,17 @@ const hasDialog = new Promise<void>(resolve => {
 export function registerConfirmation(dialog: AskForPassword): void {
   ask = dialog
   noteDialog()
+}
+
+/** Tries something, and once more after the person has typed the password if the gateway asks for that. */
+export async function withConfirmation<Answer>(attempt: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await attempt()
+  } catch (error) {
+    const needsPassword = error instanceof Problem && error.code === 'confirmation_required'
+    if (needsPassword && (await confirmIdentity())) return await attempt()
+    throw error
+  }
 }
 
 /**

@@ -1,8 +1,8 @@
 import { notifications } from '@mantine/notifications'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { confirmIdentity } from './confirmation.ts'
+import { withConfirmation } from './confirmation.ts'
 import { readAgain } from './query-client.ts'
-import { Problem, request } from './request.ts'
+import { request } from './request.ts'
 
 /**
  * Sends a change and loads again what it changed. The outcome appears as a notice.
@@ -25,14 +25,7 @@ export function useWrite<Input = void, Answer = unknown>(
   return useMutation({
     async mutationFn(input: Input) {
       const { method, path, body, headers = {} } = send(input)
-      const write = () => request<Answer>(method, path, { body, headers })
-      try {
-        return await write()
-      } catch (error) {
-        const needsPassword = error instanceof Problem && error.code === 'confirmation_required'
-        if (needsPassword && (await confirmIdentity())) return await write()
-        throw error
-      }
+      return withConfirmation(() => request<Answer>(method, path, { body, headers }))
     },
     async onSuccess(answer, input) {
       await Promise.all(options.areas.map(area => readAgain(client, { queryKey: [area] })))

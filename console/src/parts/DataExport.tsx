@@ -1,9 +1,8 @@
 import { t } from '@lingui/core/macro'
 import { Button } from '@mantine/core'
 import { useEffect, useRef, useState } from 'react'
-import { confirmIdentity } from '../api/confirmation.ts'
+import { withConfirmation } from '../api/confirmation.ts'
 import { fromGateway } from '../api/gateway-link.ts'
-import { Problem } from '../api/request.ts'
 import { bytesText } from '../format/number-text.ts'
 import styles from './parts.module.css'
 
@@ -40,7 +39,7 @@ export function DataExport({ path, label }: { path: string; label: string }) {
       })
     }
     try {
-      await receive().catch(error => afterConfirmation(error, receive))
+      await withConfirmation(receive)
       setStatus(t`Saved: ${bytesText(bytes)}`)
     } catch (error) {
       if (!controller.signal.aborted) setStatus((error as Error).message)
@@ -59,10 +58,4 @@ export function DataExport({ path, label }: { path: string; label: string }) {
       </span>
     </div>
   )
-}
-
-async function afterConfirmation(error: unknown, receive: () => Promise<void>): Promise<void> {
-  const needsPassword = error instanceof Problem && error.code === 'confirmation_required'
-  if (needsPassword && (await confirmIdentity())) return receive()
-  throw error
 }

@@ -45,10 +45,20 @@ export function createEntry(deps: {
     const { signedIn } = found
     const device = await people.noteDevice(signedIn.person.personId, deviceCookie.read(request.raw.rawHeaders))
     reply.header('set-cookie', deviceCookie.write(device, new Date(clock.epochMs() + DEVICE_MS)))
-    return showSession(signedIn, await people.memberships(signedIn.person.personId), {
-      needsSecondFactor: needsSecondFactor(signedIn, request),
-      firstFactorCommand: firstFactorCommand(signedIn),
-      invitedRole: await people.invitedRole(signedIn.person.personId),
-    })
+    return sessionOf(people, signedIn, needsSecondFactor(signedIn, request))
   }
+}
+
+/** Returns what `GET /console/api/session` answers to a person. */
+export async function sessionOf(
+  people: Pick<People, 'memberships' | 'invitedRole'>,
+  signedIn: SignedIn,
+  needsSecondFactor: boolean,
+): Promise<SignedInSession> {
+  const { personId } = signedIn.person
+  return showSession(signedIn, await people.memberships(personId), {
+    needsSecondFactor,
+    firstFactorCommand: firstFactorCommand(signedIn),
+    invitedRole: await people.invitedRole(personId),
+  })
 }

@@ -6,7 +6,6 @@ import { sayRefusal } from '../../base/domain/refusals.ts'
 import { uncounted } from '../../base/runtime/counted-memory.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import { UUID } from '../../base/runtime/uuid.ts'
-import { firstFactorCommand } from '../../identity/people/factors.ts'
 import type { LinkEntry } from '../../identity/people/link-entry.ts'
 import type { People } from '../../identity/people/people.ts'
 import type { ClientTrace, OpenedSession, SignedIn } from '../../identity/people/sessions.ts'
@@ -21,11 +20,10 @@ import {
   parseWelcome,
   sessionList,
   session as sessionSchema,
-  showSession,
 } from '../../wire/api/session.ts'
 import type { ConsoleCookie } from '../console/console-cookie.ts'
 import { consoleDoc, consoleEndpoint } from '../console/console-endpoint.ts'
-import type { Entry } from '../console/entry.ts'
+import { type Entry, sessionOf } from '../console/entry.ts'
 import type { PasskeyService } from '../console/passkey-service.ts'
 import { requireConfirmation } from '../console/require-confirmation.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
@@ -68,12 +66,7 @@ export function sessionEndpoints(deps: SessionDeps): Endpoint[] {
     consoleEndpoint('GET', 'session', {
       access: 'session',
       doc: consoleDoc('Show the person and the memberships', sessionSchema),
-      handle: async ({ signedIn, request }) =>
-        showSession(signedIn, await people.memberships(signedIn.person.personId), {
-          needsSecondFactor: deps.needsSecondFactor(signedIn, request),
-          firstFactorCommand: firstFactorCommand(signedIn),
-          invitedRole: await people.invitedRole(signedIn.person.personId),
-        }),
+      handle: async ({ signedIn, request }) => sessionOf(people, signedIn, deps.needsSecondFactor(signedIn, request)),
     }),
     enters('sign-in', 'Sign in', async ({ request }) =>
       people.signIn(withProof(request, parseSignIn(await body(request))), clientOf(request)),
