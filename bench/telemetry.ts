@@ -132,7 +132,7 @@ async function measure(load: Running, { subject, tally }: Measured, requests: nu
   return addToTally(tally, await loadOnce(load, subject, job))
 }
 
-/** A collector that takes everything: its answer is an empty message of protobuf. The first part of a path tells who sent it. */
+/** Starts a collector that accepts everything and answers with an empty protobuf message. The first part of the path names the sender. */
 async function startCollector() {
   const bytes = new Map<string, number>()
   const server = createServer((request, response) => {

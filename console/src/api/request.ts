@@ -11,7 +11,7 @@ export class Problem extends Error {
   /** The field at fault. */
   readonly param: string | null
   readonly requestId: string | null
-  /** As the gateway said it, in English. */
+  /** The gateway's message, in English. */
   readonly english: string
   readonly sentences: readonly CodedSentence[]
 

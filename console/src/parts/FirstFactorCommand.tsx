@@ -1,7 +1,7 @@
 import { t } from '@lingui/core/macro'
 import { CodeBlock } from './CodeBlock.tsx'
 
-/** What an operator does who signed in with a password alone: such a session must not be able to add a second factor. */
+/** Says how an operator who signed in with only a password adds a second factor: such a session must not be able to add one itself. */
 export function FirstFactorCommand({ command }: { command: string }) {
   return (
     <div style={{ display: 'grid', gap: 12 }}>

@@ -27,7 +27,7 @@ export function FactorNotice() {
   )
 }
 
-/** Says whose pages an operator looks at, and leads back to the operator's. */
+/** Says whose pages an operator is viewing, with a link back to the operator's own. */
 export function CustomerVisit({ customerId }: { customerId: string }) {
   const name = useQuery(customerQuery(customerId)).data?.email ?? customerId
   return (

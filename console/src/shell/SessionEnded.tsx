@@ -5,7 +5,7 @@ import { OtherWays } from '../features/outside/OtherWays.tsx'
 import { SignInForm } from '../features/outside/SignInForm.tsx'
 
 /**
- * The sign-in in the place of a screen after the session has ended. The screen keeps what was typed, but whoever sits there now must
+ * Shows the sign-in in place of the screen after the session has ended. The screen keeps what was typed, but whoever sits there now must
  * not read it. Open dialogs are covered.
  */
 export function SessionEnded({ email }: { email: string }) {

@@ -8,7 +8,7 @@ export const findPlaces = [
   { id: 'security', name: t`Security`, words: t`password, passkey, authenticator, second factor, session, sign out` },
 ] as const
 
-/** What is done on a page. Only people who may change keys get those of keys. */
+/** Actions on a page. Those on keys are only for people who may change keys. */
 export const findDeeds = [
   { id: 'make', name: t`Make a key`, words: t`new key, create a key, token` },
   { id: 'leaked', name: t`Stop a key that leaked`, words: t`leaked, stolen, lost, revoke, pause` },

@@ -3,9 +3,8 @@ import { queryRow } from './query-row.ts'
 
 /**
  * Returns how many connections `nodes` on this machine may open at once. Besides its two pools, each node uses two for
- * heartbeats, three for jobs, two for the audit, four for the desk and three
- * to export and erase personal data. Four more are reserved for the primary, CLI
- * commands and an operator's own session.
+ * heartbeats, three for jobs, two for the audit, four for the desk and three to export and erase personal data. Four more are
+ * reserved for the primary, CLI commands and an operator's own session.
  */
 export function connectionsNeeded(
   { moneyConnections, generalConnections }: { moneyConnections: number; generalConnections: number },

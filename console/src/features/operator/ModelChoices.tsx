@@ -115,7 +115,7 @@ function ChoiceRow({
   onChange,
 }: {
   choice: ModelChoice
-  /** Of the model among those that are sent. */
+  /** The path of the model in the body of the request. */
   path: string
   percent: number
   order: TrialOrder

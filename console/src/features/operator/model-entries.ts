@@ -67,13 +67,13 @@ export function entriesOf({ models }: Entry): readonly Entry[] {
   return Array.isArray(models) ? (models as Entry[]) : []
 }
 
-/** A choice at `percent` of what the provider charges. A price whose cost is not known stays. */
+/** Returns a choice priced at `percent` of what the provider charges. A price whose cost is unknown does not change. */
 export function repriced(choice: ModelChoice, percent: number): ModelChoice {
   const { entry, cost } = choice
   return { ...choice, ...priceAt(cost ?? (entry.cost_per_million_usd as Entry), percent, choice) }
 }
 
-/** A choice whose provider charges `cost`. A price that nobody typed follows it. */
+/** Returns a choice whose provider charges `cost`. A price that was not typed follows the cost. */
 export function withCost(choice: ModelChoice, cost: TypedPrices, percent: number): ModelChoice {
   const before = priceAt(choice.cost ?? {}, percent)
   const after = priceAt(cost, percent)
@@ -105,7 +105,7 @@ export function soldEntry({ entry, input, output, cost }: ModelChoice): Entry {
   const sold: Entry = { ...entry, price_per_million_usd: withTyped(entry.price_per_million_usd, { input, output }) }
   if (cost === null) return sold
   const { cost_per_million_usd: before, ...others } = sold
-  // An entry whose list is not known may have one of both fields empty: the gateway names it.
+  // Without a list price, one of the two fields may be empty. The gateway then says which.
   if (cost.input.trim() === '' && cost.output.trim() === '') return others
   return { ...others, cost_per_million_usd: withTyped(before, cost) }
 }

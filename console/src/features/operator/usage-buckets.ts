@@ -14,7 +14,7 @@ export interface UsageBucket {
   readonly isOpen: boolean
   /** Null, as the next three: these sums are not counted. */
   readonly revenueUsd: number | null
-  /** Of the revenue whose cost is known; null also without such revenue. */
+  /** The margin of the revenue whose cost is known; null also if there is none. */
   readonly marginUsd: number | null
   /** From 0 to 1; null also without a request. */
   readonly failedShare: number | null

@@ -4,7 +4,7 @@ import { Problem } from '../../api/request.ts'
 import { Loaded } from '../../parts/Loaded.tsx'
 import { ProblemBlock } from '../../parts/ProblemBlock.tsx'
 
-/** As `Loaded`, for what a link leads to. To try again does not help without a link, or with one that has ended. */
+/** Like `Loaded`, for the target of a link. Offers no retry if the link is missing or no longer valid. */
 export function LinkLoaded<T>({
   token,
   query,

@@ -26,7 +26,7 @@ function Inside() {
   return <HosterOrNothing />
 }
 
-/** What a person waits for who came by the link of an operator. */
+/** Tells a person whom an operator invited what happens next. */
 function Invited({ role }: { role: string }) {
   const { has_factor: hasFactor } = useSession()
   return (

@@ -5,7 +5,7 @@ import { useSession } from '../../shell/use-session.ts'
 import { Passkeys } from './Passkeys.tsx'
 import { SecondFactor } from './SecondFactor.tsx'
 
-/** The passkeys and the app of the person, or how an operator whose session may add neither gets the first one. */
+/** The passkeys and the app of the person. An operator whose session may add neither sees how to add the first one. */
 export function Factors() {
   const { first_factor_command: command } = useSession()
   if (command !== null) {
