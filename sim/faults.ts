@@ -101,6 +101,7 @@ export function createFaults({
   function flipBit(): void {
     const volume = random.pick(someMachine().volumes)
     if (!volume.disk.flipBit()) return
+    volume.mayBeDamaged = true
     oracle.bitFlipped(volume)
     volume.claimedBy?.kill()
   }
@@ -110,6 +111,7 @@ export function createFaults({
     for (const process of machine.processes()) process.kill()
     for (const volume of machine.volumes) {
       volume.disk.losePower()
+      volume.mayBeDamaged = true
       // The machine has another boot id.
       volume.identity += ' again'
       if (!fsync) oracle.lost(volume)

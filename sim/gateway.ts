@@ -23,6 +23,8 @@ export interface Volume {
   /** The file `sizes`, with the identity of the volume at that time. */
   sizes: { readonly extents: RecordedExtents['extents']; readonly identity: string } | undefined
   claimedBy: Process | undefined
+  /** Whether a fault changed bytes that were written. Nothing else makes a gateway report damage. */
+  mayBeDamaged: boolean
 }
 
 /** The settings that src/start/config/config.ts would read. */
@@ -85,6 +87,8 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
     ...{ scheduler, fsync, segmentBytes, maxBytes },
     log: { warn: log.warn, error: log.warn },
   })
+  if (journals.damagedSegments > 0 && !claimed.some(({ mayBeDamaged }) => mayBeDamaged))
+    deps.world.fail('reported_damage_is_real', `${process.name}: ${journals.damagedSegments} segments`)
   deps.world.note(process.name, 'recovers', journals.recovered.length, journals.deadNodes.length)
   const node = await startNode({
     store,

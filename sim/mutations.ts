@@ -896,13 +896,6 @@ export const mutations: readonly Mutation[] = [
     replace: "new Set(['fenced', 'no_account', 'locked', 'archived', 'duplicate'])",
   },
   {
-    id: 'recent-found-when-answered',
-    bug: 'charges that are seconds old stay lost after a failover when the answer to the look-up before it was late',
-    file: recentSettlements,
-    find: 'this.#foundAtMs = askedAtMs',
-    replace: 'this.#foundAtMs = this.#monotonicMs()',
-  },
-  {
     id: 'recent-voids-when-slow',
     bug: 'charges that are made again after a failover become free when that takes longer than an answer waits',
     file: settlements,

@@ -27,7 +27,7 @@ async function firstFailure(test: string, env: Readonly<Record<string, string>>)
   const path = join(directory, 'report.json')
   try {
     const vitest = join(root, 'node_modules/vitest/vitest.mjs')
-    const how = ['--project=embedded', '--bail=1', '--reporter=json', `--outputFile=${path}`]
+    const how = ['--project=unit', '--project=embedded', '--bail=1', '--reporter=json', `--outputFile=${path}`]
     const child = spawn(process.execPath, [vitest, 'run', ...how, test], {
       cwd: root,
       env: { ...process.env, ...env },

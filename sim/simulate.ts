@@ -138,7 +138,8 @@ function createRun(world: World, plan: Plan) {
     const disk = createSimDisk(world, `disk ${index}`, plan.config.diskBytes)
     disk.faultRate = faults.diskFaultRate
     const name = `disk ${index}`
-    machine.volumes.push({ name, identity: name, disk, nodes: [], sizes: undefined, claimedBy: undefined })
+    const fresh = { nodes: [], sizes: undefined, claimedBy: undefined, mayBeDamaged: false }
+    machine.volumes.push({ name, identity: name, disk, ...fresh })
     return {
       plan: slotPlan,
       index,
