@@ -176,9 +176,9 @@ module.exports = {
     // A gateway without telemetry neither loads its packages nor pays for them.
     never(
       'telemetry-loads-when-it-is-on',
-      { path: '^src/', pathNot: '^src/http/telemetry/(open-telemetry|request-traces|gen-ai-metrics)[.]ts$' },
+      { path: '^src/', pathNot: '^src/http/telemetry/(open-telemetry|request-traces|span|gen-ai-metrics)[.]ts$' },
       {
-        path: 'node_modules/@opentelemetry/|^src/http/telemetry/(open-telemetry|request-traces|gen-ai-metrics)[.]ts$',
+        path: 'node_modules/@opentelemetry/|^src/http/telemetry/(open-telemetry|request-traces|span|gen-ai-metrics)[.]ts$',
         dependencyTypesNot: ['dynamic-import', 'type-only'],
       },
       'Only startTelemetry loads OpenTelemetry, by import(). Use the interface Telemetry.',

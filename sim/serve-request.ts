@@ -185,7 +185,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
         },
       }
       const receipt = receiptOf(pricing, offer, outcome, result.hold.nanos)
-      return settle({ ledger: raw, clock: scheduler }, ticket, receipt, null, watch)
+      return settle({ ledger: raw, clock: scheduler }, ticket, receipt, null, { job, watch })
     }
 
     let answer: Answer

@@ -1,4 +1,4 @@
-import { type Attributes, type HrTime, ValueType } from '@opentelemetry/api'
+import { type Attributes, ValueType } from '@opentelemetry/api'
 import { resourceFromAttributes } from '@opentelemetry/resources'
 import {
   AggregationTemporality,
@@ -7,23 +7,18 @@ import {
   type HistogramMetricData,
   type MetricProducer,
 } from '@opentelemetry/sdk-metrics'
+import type { ChatJob } from '../../base/domain/chat-job.ts'
+import type { Receipt } from '../../base/domain/handoff.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
+import type { Settlement } from '../../money/ledger/settlement/settlement.ts'
 import { errorType, genAi, genAiMetrics } from './attributes.ts'
+import { hrTime } from './hr-time.ts'
+import { operationName, providerName } from './provider-name.ts'
 
-/** A settled request, as the metrics count it. */
-export interface MeasuredRequest {
-  readonly operation: string
-  /** Null: no server answered. */
-  readonly provider: string | null
-  readonly model: string
-  readonly inputTokens: number
-  readonly outputTokens: number
-  readonly durationS: number
-  /** Null: not a stream, or it ended before its first content. */
-  readonly firstChunkS: number | null
-  /** Null: without an error. */
-  readonly error: string | null
-}
+type MeasuredSettlement = Pick<
+  Settlement,
+  'modelId' | 'inputTokens' | 'outputTokens' | 'latencyMs' | 'firstTokenMs' | 'success' | 'outcome'
+>
 
 /** Pairs of a model and a provider with series of their own, for one process. */
 const PAIRS_MAX = 200
@@ -45,28 +40,31 @@ export class GenAiMetrics implements MetricProducer {
     this.#startMs = clock.epochMs()
   }
 
-  add(request: MeasuredRequest): void {
-    const { tokens, durations, firstChunks } = this.#seriesOf(request)
-    if (request.provider !== null) {
-      tokens.input.add(request.inputTokens)
-      tokens.output.add(request.outputTokens)
+  /** Counts a settled request. */
+  add(settlement: MeasuredSettlement, { offer }: Pick<Receipt, 'offer'>, job: Pick<ChatJob, 'task' | 'stream'>): void {
+    const { modelId, inputTokens, outputTokens, latencyMs, firstTokenMs, success, outcome } = settlement
+    const provider = offer === null ? null : providerName(offer.endpoint)
+    const { tokens, durations, firstChunks } = this.#seriesOf(operationName(job, offer), provider, modelId)
+    if (provider !== null) {
+      tokens.input.add(inputTokens)
+      tokens.output.add(outputTokens)
     }
-    const error = request.error ?? ''
+    const error = success ? '' : outcome
     let duration = durations.get(error)
     if (duration === undefined) {
       duration = new Series(genAiMetrics.duration.boundaries)
       durations.set(error, duration)
     }
-    duration.add(request.durationS)
-    if (request.firstChunkS !== null) firstChunks.add(request.firstChunkS)
+    duration.add(latencyMs / 1_000)
+    if (job.stream && firstTokenMs !== null) firstChunks.add(firstTokenMs / 1_000)
   }
 
-  #seriesOf({ operation, provider, model }: Pick<MeasuredRequest, 'operation' | 'provider' | 'model'>): PairSeries {
+  /** @param provider null: no server answered */
+  #seriesOf(operation: string, provider: string | null, model: string): PairSeries {
     const key = `${operation} ${provider} ${model}`
     const known = this.#series.get(key)
     if (known !== undefined) return known
-    if (model !== OTHERS && this.#series.size >= PAIRS_MAX)
-      return this.#seriesOf({ operation, provider, model: OTHERS })
+    if (model !== OTHERS && this.#series.size >= PAIRS_MAX) return this.#seriesOf(operation, provider, OTHERS)
     const series: PairSeries = {
       attributes: {
         [genAi.operation]: operation,
@@ -142,9 +140,10 @@ class Series {
   }
 
   add(value: number): void {
-    const found = this.boundaries.findIndex(boundary => value <= boundary)
-    const at = found === -1 ? this.boundaries.length : found
-    this.counts[at] = (this.counts[at] ?? 0) + 1
+    const { boundaries, counts } = this
+    let at = 0
+    while (at < boundaries.length && value > (boundaries[at] ?? 0)) at++
+    counts[at] = (counts[at] ?? 0) + 1
     this.count++
     this.sum += value
     if (value < this.min) this.min = value
@@ -176,8 +175,4 @@ function metricData(
         value: { buckets: { boundaries: [...boundaries], counts: [...counts] }, count, sum, min, max },
       })),
   }
-}
-
-function hrTime(epochMs: number): HrTime {
-  return [Math.floor(epochMs / 1_000), Math.round((epochMs % 1_000) * 1e6)]
 }

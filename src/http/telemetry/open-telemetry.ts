@@ -3,13 +3,12 @@ import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources'
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
-import { AlwaysOnSampler, BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
+import { BatchSpanProcessor } from '@opentelemetry/sdk-trace'
 import { ContentBudget } from './content-budget.ts'
 import { GenAiMetrics } from './gen-ai-metrics.ts'
 import { RequestTraces } from './request-traces.ts'
 import { Sampling } from './sampling.ts'
 import { contentLength } from './span-attributes.ts'
-import { TraceIds } from './span-ids.ts'
 import type { Telemetry, TelemetryDeps } from './telemetry.ts'
 
 // The only file that loads the SDK of OpenTelemetry. Nothing is registered globally except the log of the SDK, so that
@@ -49,30 +48,21 @@ export function openTelemetry(
     headers: { ...settings.headers },
     timeoutMillis: EXPORT_MS_MAX,
   })
-  const ids = new TraceIds()
   const budget = new ContentBudget()
-  const tracing = new TracerProvider({
-    resource,
-    idGenerator: ids,
-    // Sampling decides before a span is made.
-    sampler: new AlwaysOnSampler(),
-    spanProcessors: settings.traces
-      ? [
-          new BatchSpanProcessor({
-            exporter: withFailureNotes(new OTLPTraceExporter(exporterAt('/v1/traces')), note, spans =>
-              budget.release(
-                spans.reduce((sum, span) => sum + contentLength(span), 0),
-                spans.length < BATCH_MAX,
-              ),
-            ),
-            maxQueueSize: QUEUE_MAX,
-            maxExportBatchSize: BATCH_MAX,
-            scheduledDelayMillis: deps.spanDelayMs ?? SPAN_DELAY_MS,
-            exportTimeoutMillis: 2 * EXPORT_MS_MAX,
-          }),
-        ]
-      : [],
-  })
+  const spans = settings.traces
+    ? new BatchSpanProcessor({
+        exporter: withFailureNotes(new OTLPTraceExporter(exporterAt('/v1/traces')), note, batch =>
+          budget.release(
+            batch.reduce((sum, span) => sum + contentLength(span), 0),
+            batch.length < BATCH_MAX,
+          ),
+        ),
+        maxQueueSize: QUEUE_MAX,
+        maxExportBatchSize: BATCH_MAX,
+        scheduledDelayMillis: deps.spanDelayMs ?? SPAN_DELAY_MS,
+        exportTimeoutMillis: 2 * EXPORT_MS_MAX,
+      })
+    : null
   const metrics = settings.metrics ? new GenAiMetrics(clock, version) : null
   const metering = new MeterProvider({
     resource,
@@ -89,20 +79,21 @@ export function openTelemetry(
           ],
   })
   return new RequestTraces({
-    tracer: tracing.getTracer('switchyard', version),
-    ids,
+    origin: { resource, instrumentationScope: { name: 'switchyard', version } },
     sampling: new Sampling({
       ratio: settings.traces ? settings.sampleRatio : 0,
       followsParent: settings.followsParent,
       key: samplingKey,
       random,
     }),
+    onEnd: span => spans?.onEnd(span),
     metrics,
     budget,
+    clock,
     async close() {
       const limit = Promise.withResolvers<void>()
       const timer = setTimeout(limit.resolve, deps.closeMs ?? CLOSE_MS)
-      await Promise.race([Promise.allSettled([tracing.shutdown(), metering.shutdown()]), limit.promise])
+      await Promise.race([Promise.allSettled([spans?.shutdown(), metering.shutdown()]), limit.promise])
       clearTimeout(timer)
       diag.disable()
     },

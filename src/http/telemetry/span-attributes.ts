@@ -8,17 +8,15 @@ import type { Settlement } from '../../money/ledger/settlement/settlement.ts'
 import { genAi, own, server } from './attributes.ts'
 import { choiceReason } from './choice-reason.ts'
 
-/** The numbers of a request that the conventions name. Nothing that a person wrote. */
-export function requestAttributes({ stream, maxTokens, choices, forward }: ChatJob): Attributes {
-  const attributes: Attributes = {}
-  if (stream) attributes[genAi.requestStream] = true
-  if (maxTokens !== null) attributes[genAi.requestMaxTokens] = maxTokens
-  if (choices > 1) attributes[genAi.requestChoices] = choices
+/** Adds the numbers of a request that the conventions name. Nothing that a person wrote. */
+export function addRequest(to: Attributes, { stream, maxTokens, choices, forward }: ChatJob): void {
+  if (stream) to[genAi.requestStream] = true
+  if (maxTokens !== null) to[genAi.requestMaxTokens] = maxTokens
+  if (choices > 1) to[genAi.requestChoices] = choices
   for (const [field, name] of numberAttributes) {
     const value = forward[field]
-    if (typeof value === 'number') attributes[name] = value
+    if (typeof value === 'number') to[name] = value
   }
-  return attributes
 }
 
 const numberAttributes = [
@@ -30,49 +28,50 @@ const numberAttributes = [
   ['presence_penalty', genAi.requestPresencePenalty],
 ] as const
 
-/** What is known of a request once it is settled, for its own span. */
-export function settledAttributes(settlement: Settlement, { offer, billedParts }: Receipt): Attributes {
-  const { hosterId, endpointId, label, upstreamCostNanos, provider } = settlement
-  return {
-    [own.outcome]: settlement.outcome,
-    [own.modelServed]: settlement.modelId,
-    [own.choice]: choiceReason(settlement),
-    [own.candidates]: settlement.routing?.ranked.length || 1,
-    [own.attempts]: settlement.attempts.length,
-    ...(label !== null && { [own.label]: label }),
-    ...(offer !== null && { [own.offer]: offer.offerId }),
-    ...(endpointId !== null && { [own.endpoint]: endpointId }),
-    ...(hosterId !== null && { [own.hoster]: hosterId }),
-    ...(provider !== 'none' && { [own.providerKind]: provider }),
-    [own.held]: usd(settlement.holdNanos),
-    [own.cost]: usd(settlement.costNanos),
-    ...(upstreamCostNanos !== null && { [own.upstreamCost]: usd(upstreamCostNanos) }),
-    ...(settlement.writeoffNanos > 0n && { [own.writtenOff]: usd(settlement.writeoffNanos) }),
-    [own.inputTokens]: settlement.inputTokens,
-    [own.outputTokens]: settlement.outputTokens,
-    [own.cacheReadTokens]: billedParts?.cacheReadTokens ?? 0,
-    [own.cacheWriteTokens]: billedParts === null ? 0 : cacheWriteTokensOf(billedParts),
-    [own.reasoningTokens]: billedParts?.reasoningTokens ?? 0,
-  }
+/** Adds what is known of a request once it is settled, for its own span. */
+export function addSettled(to: Attributes, settlement: Settlement, { offer, billedParts }: Receipt): void {
+  const { hosterId, endpointId, label, upstreamCostNanos, writeoffNanos, provider } = settlement
+  to[own.outcome] = settlement.outcome
+  to[own.modelServed] = settlement.modelId
+  to[own.choice] = choiceReason(settlement)
+  to[own.candidates] = settlement.routing?.ranked.length || 1
+  to[own.attempts] = settlement.attempts.length
+  if (label !== null) to[own.label] = label
+  if (offer !== null) to[own.offer] = offer.offerId
+  if (endpointId !== null) to[own.endpoint] = endpointId
+  if (hosterId !== null) to[own.hoster] = hosterId
+  if (provider !== 'none') to[own.providerKind] = provider
+  to[own.held] = usd(settlement.holdNanos)
+  to[own.cost] = usd(settlement.costNanos)
+  if (upstreamCostNanos !== null) to[own.upstreamCost] = usd(upstreamCostNanos)
+  if (writeoffNanos > 0n) to[own.writtenOff] = usd(writeoffNanos)
+  to[own.inputTokens] = settlement.inputTokens
+  to[own.outputTokens] = settlement.outputTokens
+  to[own.cacheReadTokens] = billedParts?.cacheReadTokens ?? 0
+  to[own.cacheWriteTokens] = billedParts === null ? 0 : cacheWriteTokensOf(billedParts)
+  to[own.reasoningTokens] = billedParts?.reasoningTokens ?? 0
 }
 
-/** What the conventions want of an answer. Tokens are those that are billed. */
-export function answerAttributes(settlement: Settlement, { billedParts }: Receipt, isStream: boolean): Attributes {
+/** Adds what the conventions want of an answer. Tokens are those that are billed. */
+export function addAnswer(
+  to: Attributes,
+  settlement: Settlement,
+  { billedParts }: Receipt,
+  { stream }: Pick<ChatJob, 'stream'>,
+): void {
   const { finishReason, firstTokenMs } = settlement
-  return {
-    [genAi.responseModel]: settlement.modelId,
-    [genAi.responseId]: settlement.requestId,
-    ...(finishReason !== null && { [genAi.finishReasons]: [finishReason] }),
-    ...(isStream && firstTokenMs !== null && { [genAi.timeToFirstChunk]: firstTokenMs / 1_000 }),
-    [genAi.inputTokens]: settlement.inputTokens,
-    [genAi.outputTokens]: settlement.outputTokens,
-    ...(billedParts !== null && {
-      [genAi.cacheReadTokens]: billedParts.cacheReadTokens,
-      [genAi.cacheWriteTokens]: cacheWriteTokensOf(billedParts),
-      ...(billedParts.reasoningTokens !== null && { [genAi.reasoningTokens]: billedParts.reasoningTokens }),
-    }),
-    [own.cost]: usd(settlement.costNanos),
+  to[genAi.responseModel] = settlement.modelId
+  to[genAi.responseId] = settlement.requestId
+  if (finishReason !== null) to[genAi.finishReasons] = [finishReason]
+  if (stream && firstTokenMs !== null) to[genAi.timeToFirstChunk] = firstTokenMs / 1_000
+  to[genAi.inputTokens] = settlement.inputTokens
+  to[genAi.outputTokens] = settlement.outputTokens
+  if (billedParts !== null) {
+    to[genAi.cacheReadTokens] = billedParts.cacheReadTokens
+    to[genAi.cacheWriteTokens] = cacheWriteTokensOf(billedParts)
+    if (billedParts.reasoningTokens !== null) to[genAi.reasoningTokens] = billedParts.reasoningTokens
   }
+  to[own.cost] = usd(settlement.costNanos)
 }
 
 function cacheWriteTokensOf({ cacheWriteTokens, cacheWriteLongTokens }: NonNullable<Receipt['billedParts']>): number {
@@ -97,16 +96,27 @@ export function contentLength({ attributes }: { readonly attributes: Attributes 
   return lengthOf(attributes[genAi.inputMessages]) + lengthOf(attributes[genAi.outputMessages])
 }
 
-const addresses = new WeakMap<Endpoint, Attributes>()
+const addresses = new WeakMap<Endpoint, Address | null>()
 
-/** Agents are reached by no address. */
-export function addressOf(endpoint: Endpoint): Attributes {
+interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+/** Adds where a server is. Agents are reached by no address. */
+export function addAddress(to: Attributes, endpoint: Endpoint): void {
   let address = addresses.get(endpoint)
   if (address === undefined) {
-    const url = endpoint.transport === 'agent' ? null : URL.parse(endpoint.baseUrl)
-    const port = url?.port || (url?.protocol === 'http:' ? 80 : 443)
-    address = url === null ? {} : { [server.address]: url.hostname, [server.port]: Number(port) }
+    address = addressOf(endpoint)
     addresses.set(endpoint, address)
   }
-  return address
+  if (address === null) return
+  to[server.address] = address.host
+  to[server.port] = address.port
+}
+
+function addressOf({ transport, baseUrl }: Endpoint): Address | null {
+  const url = transport === 'agent' ? null : URL.parse(baseUrl)
+  if (url === null) return null
+  return { host: url.hostname, port: Number(url.port || (url.protocol === 'http:' ? 80 : 443)) }
 }

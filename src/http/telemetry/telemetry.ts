@@ -20,7 +20,7 @@ export interface Telemetry extends AttemptTraces {
   begun(requestId: string, path: string, rawHeaders: readonly string[], startedAtMs: number): string | null
   /** Notes what a request asks for. */
   asked(requestId: string, job: ChatJob): void
-  settled(settlement: Settlement, receipt: Receipt): void
+  settled(settlement: Settlement, receipt: Receipt, job: ChatJob): void
   /** What was recorded of a request goes into the span of its answer, when it is redacted. Call it before `ended`. */
   readonly awaitContent: (requestId: string, content: Promise<RequestContent | null>) => void
   ended(request: EndedRequest): void

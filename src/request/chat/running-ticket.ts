@@ -75,7 +75,7 @@ export class RunningTicket {
       ...fields,
     }
     const note = routingNote(this.#ticket, job, this.#ranks, receipt.offer, view)
-    return settle(this.#deps.settle, this.#ticket, receipt, note, this.#request.watch)
+    return settle(this.#deps.settle, this.#ticket, receipt, note, this.#request)
   }
 
   /** Settles a request that got no answer, unless it is settled already. */
@@ -98,7 +98,7 @@ export class RunningTicket {
    */
   async close(): Promise<void> {
     if (!this.#ticket.hold.isOpen) return
-    await settle(this.#deps.settle, this.#ticket, faultReceipt, null, this.#request.watch).catch(fault =>
+    await settle(this.#deps.settle, this.#ticket, faultReceipt, null, this.#request).catch(fault =>
       this.reportFault(fault),
     )
   }

@@ -1,3 +1,4 @@
+import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { Receipt, Ticket } from '../../base/domain/handoff.ts'
 import {
   billedCost,
@@ -16,7 +17,13 @@ import type { Settlement } from '../../money/ledger/settlement/settlement.ts'
 export interface SettleDeps {
   readonly ledger: Pick<Ledger, 'settle'>
   readonly clock: Clock
-  readonly onSettled?: (settlement: Settlement, receipt: Receipt) => void
+  readonly onSettled?: (settlement: Settlement, receipt: Receipt, job: ChatJob) => void
+}
+
+/** The request that a ticket was made for. */
+export interface SettledRequest {
+  readonly job: ChatJob
+  readonly watch?: SettlementWatch | undefined
 }
 
 /** Observes how the settlement of one request ends. */
@@ -36,7 +43,7 @@ export async function settle(
   ticket: Ticket,
   receipt: Receipt,
   routing: RoutingNote | null,
-  watch?: SettlementWatch,
+  { job, watch }: SettledRequest,
 ): Promise<Nanos> {
   failpoint('settlement-before-build')
   const settlement = settlementOf(ticket, receipt, routing, deps.clock.monotonicMs() - ticket.startedMonotonicMs)
@@ -48,7 +55,7 @@ export async function settle(
     throw error
   }
   failpoint('settlement-acknowledged')
-  deps.onSettled?.(settlement, receipt)
+  deps.onSettled?.(settlement, receipt, job)
   watch?.onSettled(settlement)
   return settlement.costNanos
 }

@@ -242,10 +242,10 @@ function createSettlementListener(
 ): NonNullable<SettleDeps['onSettled']> {
   const noticeOverReport = createOverReports({ clock, log, onOverReport: metrics.overReport })
   const noticeExpensiveTier = createExpensiveTiers({ clock, log })
-  return (settlement, receipt) => {
+  return (settlement, receipt, job) => {
     metrics.settled(settlement, receipt)
     accessLog?.settled(settlement)
-    telemetry?.settled(settlement, receipt)
+    telemetry?.settled(settlement, receipt, job)
     if (settlement.provider === 'none') return
     if (receipt.offer !== null)
       charges.add(receipt.offer.offerId, { costNanos: settlement.costNanos, ownCostNanos: ownCost(receipt) })
