@@ -7,6 +7,7 @@ const latestRequest = Symbol('latest request')
 const afterAnswers = Symbol('after answers')
 const refusals = Symbol('refusals')
 const lastAnswer = Symbol('last answer')
+const isUntold = Symbol('is untold')
 
 /** A connection, and what is known of its requests. */
 type ServedSocket = Socket & {
@@ -19,6 +20,8 @@ type ServedSocket = Socket & {
   [refusals]?: number
   /** Whether an answer says that it is the last one. */
   [lastAnswer]?: true
+  /** Whether its client could not be told that the gateway stops. */
+  [isUntold]?: true
 }
 
 /** Called at the start of each request. A symbol on the socket costs the fast path less than a map. */
@@ -93,6 +96,16 @@ export function hasArrived({ complete, headers }: IncomingMessage): boolean {
 /** Whether an answer has said that it is the last one. Requests behind it are not served (RFC 9112, 9.6). */
 export function hasLastAnswer(socket: ServedSocket): boolean {
   return socket[lastAnswer] === true
+}
+
+/** Notes that an answer has ended whose head, sent before the gateway began to stop, did not close the connection. */
+export function noteUntold(socket: ServedSocket): void {
+  socket[isUntold] = true
+}
+
+/** Whether the client may send one more request on this connection, because nothing told it to use another one. */
+export function wasUntold(socket: ServedSocket): boolean {
+  return socket[isUntold] === true
 }
 
 const hasServed = (socket: ServedSocket) => socket[requestsRunning] !== undefined

@@ -66,8 +66,10 @@ export interface GenerationResponse {
   end(): void
   /** Closes the connection, unless the response has already ended. */
   destroy(): void
-  /** Ends the connection after this answer, although its head may not have said so. Call it when the answer has been sent. */
-  endConnection(): void
+  /** Call it when the answer has been sent and its head did not say that the gateway stops, as it does now. */
+  noteUntold(): void
+  /** Whether that happened on this connection. Its next request is still served: it was sent in good faith. */
+  readonly wasUntold: boolean
   /** Whether unsent bytes exceed the socket's high-water mark. */
   readonly needsDrain: boolean
   /** Resolves when the client has caught up, or when the signal is aborted. */

@@ -16,7 +16,7 @@ export interface InFlight {
   /** From now on answers ask their clients to open another connection. Requests are still served. */
   announceClose(): void
   readonly isClosing: boolean
-  /** Refuses new requests with `server_shutdown` from now on. */
+  /** Refuses new requests with `server_shutdown` from now on, except those in good faith. */
   close(): void
   /** Ends all running requests; streams get an error event. */
   abortAll(): void
@@ -31,8 +31,11 @@ export interface Running {
   readonly signal: CancelSignal
   /** The memory that the request takes of the node's budget. `leave` gives it back. */
   readonly memory: ByteAccount
-  /** Takes one of the places. Returns the error that refuses the request, or null if it may run. */
-  start(): ApiError | null
+  /**
+   * Takes one of the places. Returns the error that refuses the request, or null if it may run. `isInGoodFaith`: it may
+   * also run after `close`.
+   */
+  start(isInGoodFaith?: boolean): ApiError | null
   abort(reason: unknown): void
   /** Frees the place, and the memory except that of the unread answer, which is freed when the client has read it. */
   leave(unread?: UnreadAnswer | null): void
@@ -70,8 +73,8 @@ class Requests implements InFlight {
   }
 
   /** Adds the request to the running ones, or returns its refusal. */
-  start(request: RunningRequest, share: CustomerShare): ApiError | null {
-    const refusal = this.#refusal(share)
+  start(request: RunningRequest, share: CustomerShare, isInGoodFaith: boolean): ApiError | null {
+    const refusal = this.#isClosed && !isInGoodFaith ? new ApiError('server_shutdown') : this.#refusal(share)
     if (refusal !== null) return refusal
     this.#running.add(request)
     share.running++
@@ -79,7 +82,6 @@ class Requests implements InFlight {
   }
 
   #refusal(share: CustomerShare): ApiError | null {
-    if (this.#isClosed) return new ApiError('server_shutdown')
     const free = this.#max - this.#running.size
     if (free <= 0) return new ApiError('overloaded')
     if (share.running >= free * FREE_PLACES_MULTIPLE) {
@@ -170,8 +172,8 @@ class RunningRequest extends CancelSource implements Running, ByteAccount, Linke
     share.opened++
   }
 
-  start(): ApiError | null {
-    return this.#requests.start(this, this.#share)
+  start(isInGoodFaith = false): ApiError | null {
+    return this.#requests.start(this, this.#share, isInGoodFaith)
   }
 
   take(bytes: number): boolean {

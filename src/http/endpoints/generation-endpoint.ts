@@ -158,6 +158,8 @@ class GenerationCall {
   #errorCode: ErrorCode | null = null
   /** Whether the body was read and parsed. From then on, the rate windows count the request. */
   #isValid = false
+  /** Whether the head of the answer closes the connection, because the gateway stops. */
+  #hasToldClose = false
 
   constructor(deps: GenerationDeps, dialect: ClientDialect, request: GenerationRequest, response: GenerationResponse) {
     this.#deps = deps
@@ -168,8 +170,8 @@ class GenerationCall {
     deps.accessLog?.begun(this.#requestId)
     response.onceClosed(isComplete => {
       if (!isComplete) this.#running?.abort('client_gone')
-      // The head of a stream that began before the stop could not say that the connection closes.
-      else if (deps.inFlight.isClosing) response.endConnection()
+      // Ending the connection would meet the next request of a proxy that keeps it.
+      else if (deps.inFlight.isClosing && !this.#hasToldClose) response.noteUntold()
     })
   }
 
@@ -187,7 +189,7 @@ class GenerationCall {
       let body: Buffer | null = await receiveBody(this.#request, bodyLimitBytes, running.memory)
       // The client may have disconnected while its key was looked up.
       if (this.#response.isClosed) return
-      const refusal = running.start()
+      const refusal = running.start(this.#response.wasUntold)
       if (refusal !== null) throw refusal
       // After `start`, so that a client that disconnects during the wait is noticed.
       await bodyTurns.next(body.length, caller.customerId)
@@ -362,7 +364,8 @@ class GenerationCall {
       headers.push('openai-processing-ms', String(Math.round(elapsedMs)))
     }
     // The next request on a kept connection would come to a gateway that is shutting down.
-    if (inFlight.isClosing) headers.push('connection', 'close')
+    this.#hasToldClose = inFlight.isClosing
+    if (this.#hasToldClose) headers.push('connection', 'close')
     return headers
   }
 }

@@ -120,7 +120,8 @@ export class SocketResponse implements GenerationResponse {
   }
 
   /** The server of WebSockets ends them itself when the gateway stops: other lanes may be in use. */
-  endConnection(): void {}
+  noteUntold(): void {}
+  readonly wasUntold = false
 
   /** The connection has closed. */
   onGone(): void {
