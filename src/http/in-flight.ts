@@ -18,6 +18,7 @@ export interface InFlight {
   readonly isClosing: boolean
   /** Refuses new requests with `server_shutdown` from now on, except those in good faith. */
   close(): void
+  readonly isClosed: boolean
   /** Ends all running requests; streams get an error event. */
   abortAll(): void
   /**
@@ -132,6 +133,10 @@ class Requests implements InFlight {
   close(): void {
     this.#isClosing = true
     this.#isClosed = true
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
   }
 
   abortAll(): void {

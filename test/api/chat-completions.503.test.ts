@@ -117,6 +117,24 @@ test.each(['plain', 'chunked'])(
   },
 )
 
+// Went wrong: agents leave a gateway that stops, and a client behind nginx got a 500 for a model that the other gateway had.
+test('a request that finds no server while the gateway stops gets a 503, which a proxy sends to another one', async () => {
+  const { upstream, gateway } = await start()
+  const customer = await gateway.customer()
+  const [asked, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  upstream.respondWith(async (_asked, response) => {
+    asked.resolve()
+    await gate.promise
+    response.writeHead(429).end()
+  })
+  const running = gateway.chat(customer, hello)
+  await asked.promise
+  const closing = gateway.stop({ drainMs: 10_000 })
+  gate.resolve()
+  expect(await readError(await running)).toMatchObject({ status: 503, code: 'server_shutdown' })
+  await closing
+})
+
 test('after the drain, requests on open connections are refused with Connection: close, and new connections are not accepted', async () => {
   const { gateway } = await start({ timeouts: { closingGraceMs: 5_000 } })
   const customer = await gateway.customer()

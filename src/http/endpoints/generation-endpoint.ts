@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { AccountLimits, Caller } from '../../base/domain/caller.ts'
 import type { ChatJob } from '../../base/domain/chat-job.ts'
 import type { Envelope } from '../../base/domain/completion.ts'
-import type { ApiError, ErrorCode } from '../../base/domain/errors.ts'
+import { ApiError, type ErrorCode } from '../../base/domain/errors.ts'
 import { usdText } from '../../base/domain/money.ts'
 import { Unserved } from '../../base/domain/upstream-failure.ts'
 import type { WindowCounts } from '../../base/domain/windows.ts'
@@ -285,7 +285,7 @@ class GenerationCall {
 
   async #refuse(thrown: unknown): Promise<void> {
     const { onRefused, invalidRequests, log } = this.#deps
-    const error = toApiError(thrown)
+    const error = this.#errorOf(thrown)
     this.#noteError(error.code)
     const requestId = this.#requestId
     const traceId = this.#traceId ?? undefined
@@ -298,6 +298,13 @@ class GenerationCall {
       }
     }
     await this.#sendError(error)
+  }
+
+  /** The agents leave a gateway that stops. Another one has them, and a proxy sends what got a 503 there. */
+  #errorOf(thrown: unknown): ApiError {
+    const error = toApiError(thrown)
+    const isWithoutServer = error.code === 'all_hosters_failed' || error.code === 'no_eligible_offer'
+    return isWithoutServer && this.#deps.inFlight.isClosed ? new ApiError('server_shutdown') : error
   }
 
   /** Not before the caller is known: requests without a key would fill the queue of spans. */
