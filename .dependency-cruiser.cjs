@@ -176,7 +176,10 @@ module.exports = {
     // A gateway without telemetry neither loads its packages nor pays for them.
     never(
       'telemetry-loads-when-it-is-on',
-      { path: '^src/', pathNot: '^src/http/telemetry/(open-telemetry|request-traces|span|gen-ai-metrics)[.]ts$' },
+      {
+        path: '^src/',
+        pathNot: '^src/http/telemetry/((open-telemetry|request-traces|span|gen-ai-metrics)[.]ts|.*[.]test[.]ts)$',
+      },
       {
         path: 'node_modules/@opentelemetry/|^src/http/telemetry/(open-telemetry|request-traces|span|gen-ai-metrics)[.]ts$',
         dependencyTypesNot: ['dynamic-import', 'type-only'],
