@@ -1,4 +1,4 @@
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { type Command, Option } from 'commander'
@@ -28,7 +28,7 @@ export function exportUsageCommand(): Command {
     .requiredOption('--from <day>', 'first UTC day; required', dayArgument)
     .option('--to <day>', 'last UTC day, exclusive; default: now', dayArgument)
     .requiredOption('--out <file>', 'file to write, which only its owner can read; - writes to stdout; required')
-    .option('--archives <dir>', 'directory with the files of archived months; default: archive in the data directory')
+    .option('--archives <dir>', 'directory with the files of archived months; default: usage.archive_directory')
     .action(async options => {
       const session = createSession(options)
       const {
@@ -42,7 +42,7 @@ export function exportUsageCommand(): Command {
       }
       const span = { fromMs: Date.parse(from), untilMs: to === null ? Date.now() : Date.parse(to) }
       if (span.fromMs >= span.untilMs) throw new UsageError('--from must be before --to.')
-      const archives = resolve((options.archives as string | undefined) ?? join(session.config.dataDir, 'archive'))
+      const archives = resolve((options.archives as string | undefined) ?? session.config.usage.archiveDirectory)
       const totals = { rows: 0, costNanos: 0n }
       const path = await withDatabase(session, pool =>
         write(out, formats[format](counted(readUsageEvents(pool, span, archives), totals))),

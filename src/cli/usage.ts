@@ -1,11 +1,14 @@
+import { hostname } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import type { Command } from 'commander'
+import { tryAdvisoryLock } from '../base/db/advisory-lock.ts'
 import { noteAction } from '../base/db/audit-log.ts'
-import { tryFileLock } from '../base/db/file-lock.ts'
+import { type FileLock, tryFileLock } from '../base/db/file-lock.ts'
 import { makeDirectory } from '../base/db/make-directory.ts'
 import type { Pool } from '../base/db/pool.ts'
 import { commandLine } from '../base/domain/acting.ts'
 import { usdText } from '../base/domain/money.ts'
+import { systemErrorText } from '../base/runtime/error-message.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { ArchiveRefused, archiveMonth } from '../money/ledger/archive/archive-month.ts'
 import { archivableBefore, listUsageMonths, type UsageMonth } from '../money/ledger/archive/usage-months.ts'
@@ -28,12 +31,12 @@ function archiveCommand(): Command {
     'usage archive --before 2026-01 --out /backup/usage --yes',
   ])
     .requiredOption('--before <month>', 'archive the months before this one, such as 2026-01; required', monthArgument)
-    .option('--out <dir>', 'directory of the files; default: archive in the data directory')
+    .option('--out <dir>', 'directory of the files; default: usage.archive_directory of the configuration')
     .option('--dry-run', 'show what would be archived; change nothing')
     .option('--yes', 'do not ask for confirmation')
     .action(async options => {
       const session = createSession(options)
-      const directory = resolve((options.out as string | undefined) ?? join(session.config.dataDir, 'archive'))
+      const directory = resolve((options.out as string | undefined) ?? session.config.usage.archiveDirectory)
       const isDryRun = options.dryRun === true
       await withDatabase(session, async pool => {
         await requireNoRefunds(pool, options.before)
@@ -71,22 +74,26 @@ async function requireCleanAudit({ output }: Session, pool: Pool): Promise<void>
   )
 }
 
+/** The key of the advisory lock: `arch` in ASCII. */
+const ARCHIVE_LOCK = 0x61726368
+
 async function archiveAll(
   { output }: Session,
   pool: Pool,
   months: readonly UsageMonth[],
   directory: string,
 ): Promise<ReportedMonth[]> {
-  makeDirectory(directory, 0o700)
-  const lock = tryFileLock(join(directory, '.lock'), 'exclusive')
-  if (lock === undefined) throw new Failure(`Another command archives to ${directory}. Wait until it has ended.`)
+  await using locked = await tryAdvisoryLock(pool, ARCHIVE_LOCK)
+  if (locked === undefined) throw new Failure('Another command archives usage rows. Wait until it has ended.')
+  const lock = lockDirectory(directory)
   const done: ReportedMonth[] = []
   try {
     for (const month of months) {
       output.note(`${month.isFrozen ? 'Continuing with' : 'Archiving'} ${month.month}: ${month.requests} rows`)
       const { path, sha256, bytes } = await archiveMonth(pool, month.month, directory)
       done.push({ ...planned(month), file: path, sha256, fileBytes: bytes })
-      const detail = { file: basename(path), sha256, rows: Number(month.requests) }
+      const place = { host: hostname(), directory, file: basename(path) }
+      const detail = { ...place, sha256, rows: Number(month.requests) }
       await noteAction(pool, { ...commandLine, action: 'usage.archived', subject: month.month, detail })
     }
     return done
@@ -97,6 +104,19 @@ async function archiveAll(
   } finally {
     lock.release()
   }
+}
+
+/** Keeps archives of other databases out of the directory. Throws Failure if it cannot be written. */
+function lockDirectory(directory: string): FileLock {
+  let lock: FileLock | undefined
+  try {
+    makeDirectory(directory, 0o700)
+    lock = tryFileLock(join(directory, '.lock'), 'exclusive')
+  } catch (error) {
+    throw new Failure(`Cannot write to ${directory}: ${systemErrorText(error)}. Nothing was archived.`)
+  }
+  if (lock === undefined) throw new Failure(`Another command archives to ${directory}. Wait until it has ended.`)
+  return lock
 }
 
 interface ReportedMonth extends UsageMonth {

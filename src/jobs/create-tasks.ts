@@ -52,6 +52,8 @@ export interface TaskDeps {
   readonly resealSecrets: (signal: AbortSignal) => Promise<void>
   /** Makes the backup, or the restore test, that is due. */
   readonly backUp: (signal: AbortSignal) => Promise<void>
+  /** Archives the usage rows that are no longer kept. */
+  readonly archiveUsage: (signal: AbortSignal) => Promise<void>
   /** Null: audits are switched off. */
   readonly audits: (Pick<BackgroundAudits, 'start'> & { readonly schedule: () => AuditSchedule }) | null
   /** How long after its start a request counts for trust. */
@@ -101,9 +103,15 @@ export const timetable: CronItem[] = [
     options: { queueName: 'reseal', jobKey: 'reseal_secrets', maxAttempts: 1 },
   },
   { task: 'back_up', match: '* * * * *', options: { queueName: 'backup', jobKey: 'back_up', maxAttempts: 1 } },
+  // In the queue of backups: both may take hours, and together with an audit they would leave no worker for the other jobs.
+  {
+    task: 'archive_usage',
+    match: '23 4 * * *',
+    options: { queueName: 'backup', jobKey: 'archive_usage', backfillPeriod: DAY_MS },
+  },
 ]
 
-/** Returns the tasks by name. `stopping` cancels a running audit or backup. */
+/** Returns the tasks by name. `stopping` cancels a running audit, backup or archive. */
 export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
   const {
     pool,
@@ -122,6 +130,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     refreshModels,
     resealSecrets,
     backUp,
+    archiveUsage,
     audits,
     evidenceDelayMs,
     keepAddressesMs,
@@ -170,6 +179,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     refresh_models: () => refreshModels(),
     reseal_secrets: () => resealSecrets(stopping),
     back_up: () => backUp(stopping),
+    archive_usage: () => archiveUsage(stopping),
     apply_hoster_prices: () => marketplace.applyPrices(),
     [PROBE_MODELS]: payload => marketplace.probe((payload as { hoster_id: string }).hoster_id),
     [VERIFY_HOSTER]: payload => marketplace.verify((payload as { hoster_id: string }).hoster_id),

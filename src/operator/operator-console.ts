@@ -190,7 +190,7 @@ export function createOperatorConsole(deps: {
       readSystem(reports, {
         version: deps.version,
         settings: deps.settings(),
-        backupHours: deps.alarmRules.backupHours,
+        rules: deps.alarmRules,
         nowMs: nowMs(),
       }),
     models: () => listModels(reports, deps.offers(), nowMs()),

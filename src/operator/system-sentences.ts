@@ -12,6 +12,9 @@ export const systemSentences = {
   'system.backups.untested': 'no backup was restored as a test',
   'system.backups.tested': '{name} was restored as a test',
   'system.backups.unrestorable': '{name} could not be restored: {reason}',
+  'system.archives.none': 'old usage rows will be archived at night',
+  'system.archives.failed': 'old usage rows could not be archived: {reason}',
+  'system.archives.last': 'the schedule last archived old usage rows at {at}',
   'jobs.none_scheduled': 'No node has added scheduled jobs for {seconds} s. Check the log of the nodes.',
   'jobs.late': 'The job {task} has been due for {seconds} s, and no node has taken it. Check the log of the nodes.',
 } as const

@@ -4,9 +4,11 @@ import type { Sql } from '../base/db/pool.ts'
 import { queryRow } from '../base/db/query-row.ts'
 import { joined, type Said, sentencesOf } from '../base/domain/said.ts'
 import type { OperatorSystem } from '../wire/api/operator/system.ts'
+import type { AlarmRules } from './alarms/alarms.ts'
 import { isBackupDue, readBackupState } from './backup-state.ts'
 import { lateJobWarning, readLateJob } from './late-job.ts'
 import { listNodes } from './overview.ts'
+import { readScheduledRun } from './scheduled-run.ts'
 import { systemSentences } from './system-sentences.ts'
 import { TIMETABLE_RUNS } from './timetable-runs.ts'
 
@@ -20,9 +22,14 @@ export async function readSystem(
   {
     version,
     settings,
+    rules: { backupHours, archivesUsage },
     nowMs,
-    backupHours,
-  }: { version: string; settings: OperatorSystem['settings']; nowMs: number; backupHours: number },
+  }: {
+    version: string
+    settings: OperatorSystem['settings']
+    rules: Pick<AlarmRules, 'backupHours' | 'archivesUsage'>
+    nowMs: number
+  },
 ): Promise<OperatorSystem> {
   const [nodes, checks, jobs] = await Promise.all([
     listNodes(sql, nowMs),
@@ -32,6 +39,7 @@ export async function readSystem(
       checkClock(sql, nowMs),
       checkJobs(sql),
       checkBackups(sql, backupHours, nowMs),
+      ...(archivesUsage ? [checkArchives(sql)] : []),
     ]),
     listJobs(sql),
   ])
@@ -82,6 +90,14 @@ async function checkBackups(sql: Sql, backupHours: number, nowMs: number): Promi
   const last = say('system.backups.last', { at: new Date(lastMs).toISOString() })
   const tested = test === null ? say('system.backups.untested') : say('system.backups.tested', { name: test.name })
   return checkOf(check, state, joined(last, tested))
+}
+
+async function checkArchives(sql: Sql): Promise<Check> {
+  const check = 'usage archives'
+  const run = await readScheduledRun(sql, 'usage_archive')
+  if (run === null) return checkOf(check, 'ok', say('system.archives.none'))
+  if (run.problem !== null) return checkOf(check, 'warning', say('system.archives.failed', { reason: run.problem }))
+  return checkOf(check, 'ok', say('system.archives.last', { at: new Date(run.atMs).toISOString() }))
 }
 
 async function listJobs(sql: Sql): Promise<OperatorSystem['jobs']> {

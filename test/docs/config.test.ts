@@ -119,6 +119,7 @@ test('the defaults in the example file are the real defaults', () => {
     accounts: { ...plain.accounts, oidc: example.accounts.oidc },
     routing: { ...plain.routing, auto: { ...plain.routing.auto, quality: example.routing.auto.quality } },
     backup: backupPlan(exampleBackup, '/'),
+    usage: { keepMonths: 24, archiveDirectory: '/var/lib/switchyard/archive' },
     cells: example.cells,
     security: example.security,
     accessLog: { ...plain.accessLog, file: 'access.log' },

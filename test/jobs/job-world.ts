@@ -76,6 +76,7 @@ export function useJobWorld(): JobWorld {
         audits: null,
         refreshModels: async () => {},
         backUp: async () => {},
+        archiveUsage: async () => {},
         resealSecrets: async () => {},
         keepAddressesMs: 365 * 86_400_000,
         marketplace: { verify: async () => {}, probe: async () => {}, applyPrices: async () => {} },

@@ -40,6 +40,8 @@ export const alarmSentences = {
   'alarm.restore_test_failed': 'The backup {name} could not be restored in a test.',
   'alarm.restore_test_failed.todo':
     '{reason} Until a test passes, no backup is removed. To make another one now, run: {command}',
+  'alarm.usage_archive_failed': 'Old usage rows could not be archived.',
+  'alarm.usage_archive_failed.todo': '{reason} No row is lost. It is tried again every day.',
   'alarm.webhook_missing':
     '{name} has no webhook. Payments, refunds and chargebacks are noticed only minutes later, when the gateway asks.',
   'alarm.webhook_missing.todo': 'Add the webhook at {name}, and set payments.{name}.webhook_secret.',

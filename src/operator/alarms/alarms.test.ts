@@ -42,9 +42,10 @@ const calm: AlarmFacts = {
   disks: [],
   createdMs: NOW_MS - DAY_MS,
   backups: { lastMs: null, stored: null, failure: null, test: null },
+  archiveRun: null,
   silentProviders: [],
   rotation: null,
-  rules: { promotionDayNanos: 1n, backupHours: 168, isEmbedded: true, providers: [] },
+  rules: { promotionDayNanos: 1n, backupHours: 168, isEmbedded: true, archivesUsage: true, providers: [] },
   nowMs: NOW_MS,
 }
 const rules = (more: Partial<AlarmFacts['rules']>): Partial<AlarmFacts> => ({ rules: { ...calm.rules, ...more } })
@@ -115,6 +116,13 @@ test.each<[string, Partial<AlarmFacts>, string[]]>([
     'a backup could not be restored',
     backups({ lastMs: NOW_MS, test: { name: 'b', atMs: NOW_MS, elapsedMs: 1, problem: 'It is damaged.' } }),
     ['danger restore_test_failed'],
+  ],
+  ['an archive that failed', { archiveRun: { atMs: NOW_MS, problem: 'It is full.' } }, ['warn usage_archive_failed']],
+  ['an archive', { archiveRun: { atMs: NOW_MS, problem: null } }, []],
+  [
+    'an archive that failed before its schedule ended',
+    { archiveRun: { atMs: NOW_MS, problem: 'It is full.' }, ...rules({ archivesUsage: false }) },
+    [],
   ],
   ['backups by other means', { createdMs: 0, ...rules({ backupHours: 0 }) }, []],
   ['a PostgreSQL of its own', { createdMs: 0, ...rules({ isEmbedded: false }) }, []],

@@ -20,6 +20,8 @@ export interface AlarmRules {
   readonly backupHours: number
   /** `switchyard backup` is what backs the database up. */
   readonly isEmbedded: boolean
+  /** Whether a schedule archives old usage rows. */
+  readonly archivesUsage: boolean
   /** The payment providers that are set up. */
   readonly providers: readonly { readonly name: string; readonly hasWebhook: boolean }[]
 }
@@ -50,6 +52,7 @@ export function alarmsOf(facts: AlarmFacts): Alarm[] {
     ...jobAlarms(facts),
     ...diskAlarms(facts),
     ...backupAlarms(facts),
+    ...archiveAlarms(facts),
     ...webhookAlarms(facts),
     ...rotationAlarms(facts),
     ...waitingAlarms(facts),
@@ -311,6 +314,20 @@ function backupAlarms({ backups, createdMs, rules: { backupHours, isEmbedded }, 
       sinceMs: test.atMs,
     })
   return found
+}
+
+function archiveAlarms({ archiveRun, rules: { archivesUsage } }: AlarmFacts): Found[] {
+  if (!archivesUsage || archiveRun === null || archiveRun.problem === null) return []
+  return [
+    {
+      kind: 'usage_archive_failed',
+      severity: 'warn',
+      message: say('alarm.usage_archive_failed'),
+      todo: say('alarm.usage_archive_failed.todo', { reason: archiveRun.problem }),
+      link: '/operator/system',
+      sinceMs: archiveRun.atMs,
+    },
+  ]
 }
 
 function webhookAlarms({ rules: { providers }, silentProviders }: AlarmFacts): Found[] {

@@ -118,6 +118,7 @@ export function createOperator(
         return backupHoursOf(config)
       },
       isEmbedded: config.databaseUrl === null,
+      archivesUsage: config.usage.keepMonths !== null,
       providers: drivers.flatMap(({ name, provider }) =>
         provider === null ? [] : [{ name, hasWebhook: provider.webhook !== null }],
       ),

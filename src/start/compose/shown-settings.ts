@@ -79,6 +79,8 @@ function valuesOf(config: Config) {
     'backup.alarm_after_hours': backup?.alarmAfterHours ?? null,
     'backup.test_restore_days': backup?.testDays ?? null,
     'backup.include_secrets': backup?.includesSecrets ?? null,
+    'usage.keep_months': config.usage.keepMonths,
+    'usage.archive_directory': config.usage.archiveDirectory,
     'security.contact': config.security.contact,
     'status.public': config.status.isPublic,
     'status.server_names': config.status.showsNames,

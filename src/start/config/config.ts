@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { normalize, resolve } from 'node:path'
+import { join, normalize, resolve } from 'node:path'
 import type * as z from 'zod'
 import { type AutoSettings, taskClasses } from '../../base/domain/auto-table.ts'
 import type { BackupPlan } from '../../base/domain/backup-plan.ts'
@@ -212,6 +212,12 @@ export interface Config {
   }
   /** How the gateway backs itself up; null: it does not. */
   readonly backup: BackupPlan | null
+  readonly usage: {
+    /** The usage rows of older months are archived; null: of none. The month that runs is not counted. */
+    readonly keepMonths: number | null
+    /** Where the files of archived months are. Absolute. */
+    readonly archiveDirectory: string
+  }
   /** Whether everybody may see the status page, and whether it names the servers. */
   /** The address for reports of leaked keys and vulnerabilities; null: none. */
   readonly security: { readonly contact: string | null }
@@ -426,6 +432,10 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     },
     telemetry: telemetrySettings(environment, settings, foreignVariables(env)),
     backup: backupPlan(settings.backup, cwd),
+    usage: {
+      keepMonths: settings.usage.keep_months ?? null,
+      archiveDirectory: resolve(cwd, settings.usage.archive_directory ?? join(environment.SWITCHYARD_DATA, 'archive')),
+    },
     content: { isAllowed: settings.content.allow_recording, retentionDays: settings.content.retention_days },
     reports: { requestsPerMinute: settings.reports.requests_per_minute },
     postgres: {

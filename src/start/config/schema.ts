@@ -413,6 +413,12 @@ export const fileSchema = z.strictObject({
       include_secrets: flag().prefault('false'),
     })
     .prefault({}),
+  usage: z
+    .strictObject({
+      keep_months: wholeNumber(1, 1_200).optional(),
+      archive_directory: text().optional(),
+    })
+    .prefault({}),
   security: z.strictObject({ contact: contactUri().optional() }).prefault({}),
   status: z.strictObject({ public: flag().prefault('false'), server_names: flag().prefault('false') }).prefault({}),
   smtp: z

@@ -18,9 +18,8 @@ export interface UsageMonth {
 
 /** Returns the months before `before` (`2026-02`) that can be archived, oldest first. Reads all of their rows. */
 export async function listUsageMonths(sql: Sql, before: string): Promise<UsageMonth[]> {
-  const { rows } = await sql.query<{ month: string; partition: string; isFrozen: boolean }>(LIST_MONTHS, [before])
   const months: UsageMonth[] = []
-  for (const { month, partition, isFrozen } of rows) {
+  for (const { month, partition, isFrozen } of await unarchivedMonths(sql, before)) {
     const figures = await queryRow<Pick<UsageMonth, 'requests' | 'keptRequests' | 'costNanos' | 'bytes'>>(
       sql,
       `SELECT count(*) AS requests, coalesce(sum(u.cost_nanos), 0)::bigint AS "costNanos", count(r.request_id) AS "keptRequests",
@@ -32,9 +31,26 @@ export async function listUsageMonths(sql: Sql, before: string): Promise<UsageMo
   return months
 }
 
-/** Returns the first month that cannot be archived yet: `2026-10`. */
-export async function archivableBefore(sql: Sql): Promise<string> {
-  const { month } = await queryRow<{ month: string }>(sql, `SELECT to_char(archivable_before(), 'YYYY-MM') AS month`)
+/** Returns the months before `before` (`2026-02`) that can be archived, oldest first, with their partitions. Reads no rows. */
+export async function unarchivedMonths(
+  sql: Sql,
+  before: string,
+): Promise<{ readonly month: string; readonly partition: string; readonly isFrozen: boolean }[]> {
+  const { rows } = await sql.query<{ month: string; partition: string; isFrozen: boolean }>(LIST_MONTHS, [before])
+  return rows
+}
+
+/**
+ * Returns the first month that cannot be archived yet: `2026-10`.
+ *
+ * @param keepMonths how many whole months stay, besides the one that runs
+ */
+export async function archivableBefore(sql: Sql, keepMonths = 0): Promise<string> {
+  const { month } = await queryRow<{ month: string }>(
+    sql,
+    `SELECT to_char(least(archivable_before(), now() AT TIME ZONE 'UTC' - make_interval(months => $1)), 'YYYY-MM') AS month`,
+    [keepMonths],
+  )
   return month
 }
 

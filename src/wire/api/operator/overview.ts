@@ -63,6 +63,7 @@ export const alarmKinds = [
   'backup_old',
   'backup_failed',
   'restore_test_failed',
+  'usage_archive_failed',
   'price_below_cost',
   'budget_spent',
   'webhook_missing',

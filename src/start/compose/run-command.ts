@@ -1,0 +1,27 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import type { Config } from '../config/config.ts'
+
+/** Returns a function that runs a command of this program with the configuration file of this process. See `runCommand`. */
+export function commandRunner({ configFile }: Pick<Config, 'configFile'>): typeof runCommand {
+  return (words, signal) => runCommand([...words, ...(configFile === null ? [] : ['--config', configFile])], signal)
+}
+
+// The launcher would look for missing packages first, which a running gateway does not lack.
+const cliPath = fileURLToPath(new URL('../../cli.js', import.meta.url))
+
+/** Runs a command with the environment and directory of this process. Resolves with its last error text; null if it succeeds. */
+async function runCommand(words: readonly string[], signal: AbortSignal): Promise<string | null> {
+  const child = spawn(process.execPath, [cliPath, ...words], { stdio: ['ignore', 'ignore', 'pipe'] })
+  const stop = () => child.kill('SIGTERM')
+  signal.addEventListener('abort', stop)
+  try {
+    const [errors, [code, killedBy]] = await Promise.all([text(child.stderr), once(child, 'close')])
+    if (code === 0) return null
+    return errors.trim().split('\n').at(-1) || `it ended with ${killedBy ?? `the exit code ${code}`}`
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
