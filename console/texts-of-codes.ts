@@ -40,7 +40,7 @@ const words = [
   ...['input', 'output', 'cached_input', 'cache_write', 'input_image', 'input_audio', 'output_image'],
   ...['output_audio'],
   // Checks of the page System.
-  ...['durability', 'gateway role', 'clock', 'jobs', 'backups', 'usage archives'],
+  ...['durability', 'gateway role', 'clock', 'jobs', 'backups', 'usage archives', 'usage exports'],
 ]
 
 /** The tasks of the job queue. */
@@ -51,7 +51,7 @@ export const jobs = [
   ...['snapshot_learned', 'start_auto_top_ups', 'reconcile_payments', 'reconcile_payouts', 'apply_payout_changes'],
   ...['close_promotion_days', 'apply_hoster_prices', 'sum_platform_days', 'sum_platform_month'],
   ...['plan_hoster_audits', 'score_hosters', 'write_trust_days', 'refresh_models', 'reseal_secrets'],
-  ...['back_up', 'archive_usage'],
+  ...['back_up', 'archive_usage', 'export_usage'],
 ]
 
 /** What entries of the audit log note: `AuditAction`. */

@@ -13,7 +13,7 @@ import { Failure, UsageError } from './failure.ts'
 import { withDatabase } from './with-database.ts'
 import { writeNewFile } from './write-new-file.ts'
 
-const formats = { parquet: parquetOfEvents, jsonl: jsonLinesOfEvents } as const
+export const formats = { parquet: parquetOfEvents, jsonl: jsonLinesOfEvents } as const
 
 export function exportUsageCommand(): Command {
   return createCommand('export', 'Write the usage events of all customers to a file, for analysis elsewhere', [
@@ -56,7 +56,8 @@ export function exportUsageCommand(): Command {
     })
 }
 
-async function* counted(
+/** Passes pages on, and adds them to `totals`. */
+export async function* counted(
   pages: AsyncIterable<UsageEvent[]>,
   totals: { rows: number; costNanos: Nanos },
 ): AsyncGenerator<UsageEvent[]> {

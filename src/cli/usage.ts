@@ -19,10 +19,15 @@ import { confirm } from './confirm.ts'
 import { Failure } from './failure.ts'
 import { table } from './table.ts'
 import { exportUsageCommand } from './usage-export.ts'
+import { exportDaysCommand } from './usage-export-days.ts'
 import { withDatabase } from './with-database.ts'
 
 export function usageCommands(): Command {
-  return createCommandGroup('usage', 'Archive and export usage rows', [archiveCommand(), exportUsageCommand()])
+  return createCommandGroup('usage', 'Archive and export usage rows', [
+    archiveCommand(),
+    exportUsageCommand(),
+    exportDaysCommand(),
+  ])
 }
 
 function archiveCommand(): Command {

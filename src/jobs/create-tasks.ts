@@ -54,6 +54,8 @@ export interface TaskDeps {
   readonly backUp: (signal: AbortSignal) => Promise<void>
   /** Archives the usage rows that are no longer kept. */
   readonly archiveUsage: (signal: AbortSignal) => Promise<void>
+  /** Writes the usage events of finished days. */
+  readonly exportUsage: (signal: AbortSignal) => Promise<void>
   /** Null: audits are switched off. */
   readonly audits: (Pick<BackgroundAudits, 'start'> & { readonly schedule: () => AuditSchedule }) | null
   /** How long after its start a request counts for trust. */
@@ -103,15 +105,20 @@ export const timetable: CronItem[] = [
     options: { queueName: 'reseal', jobKey: 'reseal_secrets', maxAttempts: 1 },
   },
   { task: 'back_up', match: '* * * * *', options: { queueName: 'backup', jobKey: 'back_up', maxAttempts: 1 } },
-  // In the queue of backups: both may take hours, and together with an audit they would leave no worker for the other jobs.
+  // In the queue of backups: each may take hours, and with an audit two of them would leave no worker for the other jobs.
   {
     task: 'archive_usage',
     match: '23 4 * * *',
     options: { queueName: 'backup', jobKey: 'archive_usage', backfillPeriod: DAY_MS },
   },
+  {
+    task: 'export_usage',
+    match: '53 4 * * *',
+    options: { queueName: 'backup', jobKey: 'export_usage', backfillPeriod: DAY_MS },
+  },
 ]
 
-/** Returns the tasks by name. `stopping` cancels a running audit, backup or archive. */
+/** Returns the tasks by name. `stopping` cancels a running audit, backup, archive or export. */
 export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
   const {
     pool,
@@ -131,6 +138,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     resealSecrets,
     backUp,
     archiveUsage,
+    exportUsage,
     audits,
     evidenceDelayMs,
     keepAddressesMs,
@@ -180,6 +188,7 @@ export function createTasks(deps: TaskDeps, stopping: AbortSignal): TaskList {
     reseal_secrets: () => resealSecrets(stopping),
     back_up: () => backUp(stopping),
     archive_usage: () => archiveUsage(stopping),
+    export_usage: () => exportUsage(stopping),
     apply_hoster_prices: () => marketplace.applyPrices(),
     [PROBE_MODELS]: payload => marketplace.probe((payload as { hoster_id: string }).hoster_id),
     [VERIFY_HOSTER]: payload => marketplace.verify((payload as { hoster_id: string }).hoster_id),

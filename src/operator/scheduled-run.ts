@@ -8,7 +8,7 @@ export interface ScheduledRun {
   readonly problem: string | null
 }
 
-type Schedule = 'usage_archive'
+type Schedule = 'usage_archive' | 'usage_export'
 
 export async function noteScheduledRun(sql: Sql, schedule: Schedule, run: ScheduledRun): Promise<void> {
   await sql.query(

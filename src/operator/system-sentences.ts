@@ -15,6 +15,9 @@ export const systemSentences = {
   'system.archives.none': 'old usage rows will be archived at night',
   'system.archives.failed': 'old usage rows could not be archived: {reason}',
   'system.archives.last': 'the schedule last archived old usage rows at {at}',
+  'system.exports.none': 'the usage events of finished days will be exported at night',
+  'system.exports.failed': 'usage events could not be exported: {reason}',
+  'system.exports.last': 'the schedule last exported usage events at {at}',
   'jobs.none_scheduled': 'No node has added scheduled jobs for {seconds} s. Check the log of the nodes.',
   'jobs.late': 'The job {task} has been due for {seconds} s, and no node has taken it. Check the log of the nodes.',
 } as const

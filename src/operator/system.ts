@@ -22,12 +22,12 @@ export async function readSystem(
   {
     version,
     settings,
-    rules: { backupHours, archivesUsage },
+    rules: { backupHours, archivesUsage, exportsUsage },
     nowMs,
   }: {
     version: string
     settings: OperatorSystem['settings']
-    rules: Pick<AlarmRules, 'backupHours' | 'archivesUsage'>
+    rules: Pick<AlarmRules, 'backupHours' | 'archivesUsage' | 'exportsUsage'>
     nowMs: number
   },
 ): Promise<OperatorSystem> {
@@ -40,6 +40,7 @@ export async function readSystem(
       checkJobs(sql),
       checkBackups(sql, backupHours, nowMs),
       ...(archivesUsage ? [checkArchives(sql)] : []),
+      ...(exportsUsage ? [checkExports(sql)] : []),
     ]),
     listJobs(sql),
   ])
@@ -98,6 +99,14 @@ async function checkArchives(sql: Sql): Promise<Check> {
   if (run === null) return checkOf(check, 'ok', say('system.archives.none'))
   if (run.problem !== null) return checkOf(check, 'warning', say('system.archives.failed', { reason: run.problem }))
   return checkOf(check, 'ok', say('system.archives.last', { at: new Date(run.atMs).toISOString() }))
+}
+
+async function checkExports(sql: Sql): Promise<Check> {
+  const check = 'usage exports'
+  const run = await readScheduledRun(sql, 'usage_export')
+  if (run === null) return checkOf(check, 'ok', say('system.exports.none'))
+  if (run.problem !== null) return checkOf(check, 'warning', say('system.exports.failed', { reason: run.problem }))
+  return checkOf(check, 'ok', say('system.exports.last', { at: new Date(run.atMs).toISOString() }))
 }
 
 async function listJobs(sql: Sql): Promise<OperatorSystem['jobs']> {

@@ -60,6 +60,7 @@ const exempt: Readonly<Record<string, string>> = {
   restore: 'makes the database, with the log of the backup',
   'usage archive': 'usage-archive has the entry',
   'usage export': 'reads',
+  'usage export-days': 'writes files, as the schedule does',
   import: 'makes the books of a new database, and notes them in the ledger',
 }
 

@@ -9,6 +9,7 @@ import { offerPrice } from '../../src/base/domain/price-list.ts'
 import { loadConfig } from '../../src/start/config/config.ts'
 import { configuredOffers } from '../../src/start/config/configured-offers.ts'
 import { backupPlan } from '../../src/start/config/read-backup.ts'
+import { usageSettings } from '../../src/start/config/read-usage.ts'
 import { cloudKeyNames, environmentSchema, fileSchema } from '../../src/start/config/schema.ts'
 import { typeDescription } from '../../src/start/config/values.ts'
 import { serviceAccountJson } from '../harness/service-account.ts'
@@ -119,7 +120,19 @@ test('the defaults in the example file are the real defaults', () => {
     accounts: { ...plain.accounts, oidc: example.accounts.oidc },
     routing: { ...plain.routing, auto: { ...plain.routing.auto, quality: example.routing.auto.quality } },
     backup: backupPlan(exampleBackup, '/'),
-    usage: { keepMonths: 24, archiveDirectory: '/var/lib/switchyard/archive' },
+    usage: usageSettings(
+      {
+        usage: {
+          keep_months: 24,
+          archive_directory: '/var/lib/switchyard/archive',
+          export_to: 's3://example-usage/switchyard/',
+          export_format: 'parquet',
+        },
+        backup: exampleBackup,
+      },
+      '/',
+      '/',
+    ),
     cells: example.cells,
     security: example.security,
     accessLog: { ...plain.accessLog, file: 'access.log' },

@@ -101,20 +101,24 @@ test('of several gateways, one archives all months that are not kept, and each o
     DATABASE_DESK_URL: databaseUrl(world.deskConnection),
     SWITCHYARD_MASTER_KEY: '5'.repeat(64),
   }
-  const archives = join(home.path, 'shared')
+  const [archives, exports] = ['archives', 'exports'].map(name => join(home.path, name)) as [string, string]
+  mkdirSync(exports)
   const start = async (name: string) => {
     const directory = join(home.path, name)
     mkdirSync(directory)
-    const settings = `detect: { enabled: false }\nusage: { keep_months: 1, archive_directory: ${archives} }\n`
+    const usage = `{ keep_months: 1, archive_directory: ${archives}, export_to: ${exports} }`
+    const settings = `detect: { enabled: false }\nusage: ${usage}\n`
     writeFileSync(join(directory, 'switchyard.yaml'), settings)
     return startGatewayProcess({ directory, env })
   }
   const gateways = await Promise.all(['a', 'b'].map(start))
   try {
-    await world.pool.query("SELECT graphile_worker.add_job('archive_usage') FROM generate_series(1, 3)")
+    await world.pool.query(
+      "SELECT graphile_worker.add_job(task) FROM generate_series(1, 3), unnest(ARRAY['archive_usage', 'export_usage']) task",
+    )
     await eventually(async () => {
       const { rowCount } = await world.pool.query(
-        "SELECT FROM graphile_worker.jobs WHERE task_identifier = 'archive_usage'",
+        "SELECT FROM graphile_worker.jobs WHERE task_identifier IN ('archive_usage', 'export_usage')",
       )
       return rowCount === 0 ? true : undefined
     }, PATIENT_MS)
@@ -122,6 +126,8 @@ test('of several gateways, one archives all months that are not kept, and each o
     await Promise.all(gateways.map(each => each.stop()))
   }
   expect(await left()).toEqual([])
+  // Yesterday, or also the day before when midnight has passed since.
+  expect(readdirSync(exports)[0]).toMatch(/^usage-\d{4}-\d\d-\d\d\.parquet$/)
   const { rows } = await world.pool.query(
     `SELECT subject, detail->>'directory' AS directory, detail->>'file' AS file FROM audit_entry WHERE action = 'usage.archived' ORDER BY entry_id`,
   )

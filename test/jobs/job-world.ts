@@ -77,6 +77,7 @@ export function useJobWorld(): JobWorld {
         refreshModels: async () => {},
         backUp: async () => {},
         archiveUsage: async () => {},
+        exportUsage: async () => {},
         resealSecrets: async () => {},
         keepAddressesMs: 365 * 86_400_000,
         marketplace: { verify: async () => {}, probe: async () => {}, applyPrices: async () => {} },

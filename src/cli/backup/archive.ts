@@ -172,7 +172,8 @@ function requireAbsent(path: string): void {
 }
 
 /** Whether the error is one of the system about the file that is written. */
-function isFileError(error: unknown): boolean {
+/** Whether a system call on a file failed. Those on connections have other names. */
+export function isFileError(error: unknown): boolean {
   return (
     error instanceof Error &&
     'syscall' in error &&

@@ -1,17 +1,23 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { S3Client, type S3ClientOptions, S3Errors } from '@bradenmacdonald/s3-lite-client'
+import type { BackupBucket } from '../../base/domain/backup-plan.ts'
 import { errorMessage } from '../../base/runtime/error-message.ts'
 
 const ATTEMPTS_MAX = 4
 const PAUSE_MS = 500
 
-/** Repeats requests that a bucket could not serve now. All that backups send may be repeated. */
+/** Repeats requests that a bucket could not serve now. All that is sent may be repeated. */
 export class RetryingClient extends S3Client {
   readonly #pauseMs: number
 
-  constructor(options: S3ClientOptions, pauseMs = PAUSE_MS) {
+  constructor(options: S3ClientOptions, pauseMs: number) {
     super(options)
     this.#pauseMs = pauseMs
+  }
+
+  static of({ endpoint, region, bucket, accessKeyId, secretAccessKey, isPathStyle }: BackupBucket, pauseMs = PAUSE_MS) {
+    const keys = { accessKey: accessKeyId, secretKey: secretAccessKey }
+    return new RetryingClient({ endPoint: endpoint, region, bucket, ...keys, pathStyle: isPathStyle }, pauseMs)
   }
 
   override async makeRequest(request: Parameters<S3Client['makeRequest']>[0]): Promise<Response> {
@@ -57,8 +63,8 @@ const problems: Readonly<Record<string, string>> = {
   SignatureDoesNotMatch: refusedKey,
   AuthorizationHeaderMalformed: refusedKey,
   RequestTimeTooSkewed: 'the clock of this machine is wrong. Let NTP set it.',
-  NoSuchBucket: 'the bucket does not exist. Create it, or correct backup.to.',
+  NoSuchBucket: 'the bucket does not exist. Create it, or correct its name in the configuration.',
   NoSuchKey: 'there is no such backup.',
-  XMinioStorageFull: 'the bucket is full. Free space there, or keep fewer backups.',
-  QuotaExceeded: 'the bucket is full. Free space there, or keep fewer backups.',
+  XMinioStorageFull: 'the bucket is full. Free space there, or keep fewer files.',
+  QuotaExceeded: 'the bucket is full. Free space there, or keep fewer files.',
 }

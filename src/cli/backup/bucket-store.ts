@@ -19,9 +19,8 @@ export function bucketStore(
     pauseMs,
   }: { readonly bytesMax?: number; readonly partBytesMin?: number; readonly pauseMs?: number } = {},
 ): BackupStore {
-  const { endpoint, region, bucket, prefix, accessKeyId, secretAccessKey, isPathStyle } = place
-  const keys = { accessKey: accessKeyId, secretKey: secretAccessKey }
-  const client = new RetryingClient({ endPoint: endpoint, region, bucket, ...keys, pathStyle: isPathStyle }, pauseMs)
+  const { prefix } = place
+  const client = RetryingClient.of(place, pauseMs)
   const address = (name: string) => `${placeName(place)}${name}`
   const explained = async <T>(what: string, work: Promise<T>): Promise<T> =>
     await work.catch(error => {
@@ -70,7 +69,7 @@ export function bucketStore(
 }
 
 /** A part is in memory until the bucket has it. */
-const PART_BYTES_MIN = 16 * 1_048_576
+export const PART_BYTES_MIN = 16 * 1_048_576
 const PARTS_MAX = 10_000
 
 /** How often a download that was cut goes on where it ended. */

@@ -42,6 +42,8 @@ export const alarmSentences = {
     '{reason} Until a test passes, no backup is removed. To make another one now, run: {command}',
   'alarm.usage_archive_failed': 'Old usage rows could not be archived.',
   'alarm.usage_archive_failed.todo': '{reason} No row is lost. It is tried again every day.',
+  'alarm.usage_export_failed': 'The usage events of finished days could not be exported.',
+  'alarm.usage_export_failed.todo': '{reason} Missed days are written later. To try now, run: {command}',
   'alarm.webhook_missing':
     '{name} has no webhook. Payments, refunds and chargebacks are noticed only minutes later, when the gateway asks.',
   'alarm.webhook_missing.todo': 'Add the webhook at {name}, and set payments.{name}.webhook_secret.',

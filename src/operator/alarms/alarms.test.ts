@@ -43,9 +43,17 @@ const calm: AlarmFacts = {
   createdMs: NOW_MS - DAY_MS,
   backups: { lastMs: null, stored: null, failure: null, test: null },
   archiveRun: null,
+  exportRun: null,
   silentProviders: [],
   rotation: null,
-  rules: { promotionDayNanos: 1n, backupHours: 168, isEmbedded: true, archivesUsage: true, providers: [] },
+  rules: {
+    promotionDayNanos: 1n,
+    backupHours: 168,
+    isEmbedded: true,
+    archivesUsage: true,
+    exportsUsage: true,
+    providers: [],
+  },
   nowMs: NOW_MS,
 }
 const rules = (more: Partial<AlarmFacts['rules']>): Partial<AlarmFacts> => ({ rules: { ...calm.rules, ...more } })
@@ -118,6 +126,7 @@ test.each<[string, Partial<AlarmFacts>, string[]]>([
     ['danger restore_test_failed'],
   ],
   ['an archive that failed', { archiveRun: { atMs: NOW_MS, problem: 'It is full.' } }, ['warn usage_archive_failed']],
+  ['an export that failed', { exportRun: { atMs: NOW_MS, problem: 'It is full.' } }, ['warn usage_export_failed']],
   ['an archive', { archiveRun: { atMs: NOW_MS, problem: null } }, []],
   [
     'an archive that failed before its schedule ended',

@@ -7,6 +7,7 @@ import type { LastAudit } from '../../money/ledger/audit/last-audit.ts'
 import type { PromotionState } from '../../money/payouts/promotions.ts'
 import type { Alarm, Overview, ShownServer } from '../../wire/api/operator/overview.ts'
 import { type LateJob, lateJobWarning } from '../late-job.ts'
+import type { ScheduledRun } from '../scheduled-run.ts'
 import { alarmSentences } from './alarm-sentences.ts'
 import type { InstallationState } from './installation-state.ts'
 
@@ -22,6 +23,8 @@ export interface AlarmRules {
   readonly isEmbedded: boolean
   /** Whether a schedule archives old usage rows. */
   readonly archivesUsage: boolean
+  /** Whether a schedule exports usage events. */
+  readonly exportsUsage: boolean
   /** The payment providers that are set up. */
   readonly providers: readonly { readonly name: string; readonly hasWebhook: boolean }[]
 }
@@ -52,7 +55,7 @@ export function alarmsOf(facts: AlarmFacts): Alarm[] {
     ...jobAlarms(facts),
     ...diskAlarms(facts),
     ...backupAlarms(facts),
-    ...archiveAlarms(facts),
+    ...usageAlarms(facts),
     ...webhookAlarms(facts),
     ...rotationAlarms(facts),
     ...waitingAlarms(facts),
@@ -316,18 +319,28 @@ function backupAlarms({ backups, createdMs, rules: { backupHours, isEmbedded }, 
   return found
 }
 
-function archiveAlarms({ archiveRun, rules: { archivesUsage } }: AlarmFacts): Found[] {
-  if (!archivesUsage || archiveRun === null || archiveRun.problem === null) return []
-  return [
-    {
-      kind: 'usage_archive_failed',
+function usageAlarms({ archiveRun, exportRun, rules: { archivesUsage, exportsUsage } }: AlarmFacts): Found[] {
+  const found: Found[] = []
+  const add = (kind: Alarm['kind'], run: ScheduledRun | null, message: Said, todo: (reason: string) => Said) => {
+    if (run === null || run.problem === null) return
+    found.push({
+      kind,
       severity: 'warn',
-      message: say('alarm.usage_archive_failed'),
-      todo: say('alarm.usage_archive_failed.todo', { reason: archiveRun.problem }),
+      message,
+      todo: todo(run.problem),
       link: '/operator/system',
-      sinceMs: archiveRun.atMs,
-    },
-  ]
+      sinceMs: run.atMs,
+    })
+  }
+  if (archivesUsage)
+    add('usage_archive_failed', archiveRun, say('alarm.usage_archive_failed'), reason =>
+      say('alarm.usage_archive_failed.todo', { reason }),
+    )
+  if (exportsUsage)
+    add('usage_export_failed', exportRun, say('alarm.usage_export_failed'), reason =>
+      say('alarm.usage_export_failed.todo', { reason, command: ownCommand('usage export-days') }),
+    )
+  return found
 }
 
 function webhookAlarms({ rules: { providers }, silentProviders }: AlarmFacts): Found[] {

@@ -16,6 +16,7 @@ export interface InstallationState {
   readonly backups: BackupState
   /** Null: none is known. */
   readonly archiveRun: ScheduledRun | null
+  readonly exportRun: ScheduledRun | null
   /** Payment providers that paid something in the last week, and sent no event. */
   readonly silentProviders: readonly string[]
   /** A rotation of the master key that has not ended. */
@@ -23,12 +24,13 @@ export interface InstallationState {
 }
 
 export async function readInstallationState(sql: Sql, nowMs: number): Promise<InstallationState> {
-  const [hosters, disks, created, backups, archiveRun, silent, rotations] = await Promise.all([
+  const [hosters, disks, created, backups, archiveRun, exportRun, silent, rotations] = await Promise.all([
     sql.query<{ id: string; name: string; at: Date | null }>(SUSPENDED),
     sql.query<ReportedDisk>(DISKS, [new Date(nowMs - REPORT_AGE_MS_MAX)]),
     queryRow<{ at: Date }>(sql, 'SELECT min(applied_at) AS at FROM migration'),
     readBackupState(sql),
     readScheduledRun(sql, 'usage_archive'),
+    readScheduledRun(sql, 'usage_export'),
     sql.query<{ driver: string }>(SILENT, [paymentProviderNames, new Date(nowMs - 7 * DAY_MS)]),
     sql.query<{ step: 'hand_out' | 'seal_again'; since: Date }>(ROTATION),
   ])
@@ -38,6 +40,7 @@ export async function readInstallationState(sql: Sql, nowMs: number): Promise<In
     createdMs: created.at.getTime(),
     backups,
     archiveRun,
+    exportRun,
     silentProviders: silent.rows.map(({ driver }) => driver),
     rotation: rotations.rows.map(({ step, since }) => ({ step, sinceMs: since.getTime() }))[0] ?? null,
   }

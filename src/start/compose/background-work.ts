@@ -5,7 +5,6 @@ import { loadPriceLibrary } from '../../market/supply/providers/price-library.ts
 import { createModelRefresh } from '../../operator/model-refresh.ts'
 import { readEndpoint } from '../config/read-endpoint.ts'
 import type { Alerts } from './alerts.ts'
-import { createArchiveJob } from './archive-job.ts'
 import { createBackupJob } from './backup-job.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
@@ -14,6 +13,7 @@ import { createRotationJob } from './master-keys.ts'
 import type { PaymentParts } from './payments.ts'
 import type { PayoutParts } from './payouts.ts'
 import type { Service } from './service.ts'
+import { createUsageJobs } from './usage-jobs.ts'
 
 interface WorkParts {
   readonly database: Database
@@ -59,7 +59,7 @@ export async function startBackgroundWork(
       .refreshAll,
     resealSecrets: createRotationJob(context, database),
     backUp: createBackupJob(context, database),
-    archiveUsage: createArchiveJob(context, database),
+    ...createUsageJobs(context, database),
     audits,
     evidenceDelayMs: config.trust.evidenceDelayMinutes * MINUTE_MS,
     keepAddressesMs: config.audit.keepAddressesDays * DAY_MS,

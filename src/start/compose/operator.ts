@@ -119,6 +119,7 @@ export function createOperator(
       },
       isEmbedded: config.databaseUrl === null,
       archivesUsage: config.usage.keepMonths !== null,
+      exportsUsage: config.usage.export !== null,
       providers: drivers.flatMap(({ name, provider }) =>
         provider === null ? [] : [{ name, hasWebhook: provider.webhook !== null }],
       ),

@@ -81,6 +81,8 @@ function valuesOf(config: Config) {
     'backup.include_secrets': backup?.includesSecrets ?? null,
     'usage.keep_months': config.usage.keepMonths,
     'usage.archive_directory': config.usage.archiveDirectory,
+    'usage.export_to': config.usage.export === null ? null : placeName(config.usage.export.place),
+    'usage.export_format': config.usage.export?.format ?? null,
     'security.contact': config.security.contact,
     'status.public': config.status.isPublic,
     'status.server_names': config.status.showsNames,

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { join, normalize, resolve } from 'node:path'
+import { normalize, resolve } from 'node:path'
 import type * as z from 'zod'
 import { type AutoSettings, taskClasses } from '../../base/domain/auto-table.ts'
 import type { BackupPlan } from '../../base/domain/backup-plan.ts'
@@ -22,6 +22,7 @@ import { backupPlan, backupProblems } from './read-backup.ts'
 import { readCanaries } from './read-canaries.ts'
 import { readCorpus } from './read-corpus.ts'
 import { readSettings } from './read-settings.ts'
+import { type UsageSettings, usageProblems, usageSettings } from './read-usage.ts'
 import { type ConfigProblem, readYaml, withPlainNumbers } from './read-yaml.ts'
 import { priceOf, runTimeSettings } from './run-time-settings.ts'
 import {
@@ -212,12 +213,7 @@ export interface Config {
   }
   /** How the gateway backs itself up; null: it does not. */
   readonly backup: BackupPlan | null
-  readonly usage: {
-    /** The usage rows of older months are archived; null: of none. The month that runs is not counted. */
-    readonly keepMonths: number | null
-    /** Where the files of archived months are. Absolute. */
-    readonly archiveDirectory: string
-  }
+  readonly usage: UsageSettings
   /** Whether everybody may see the status page, and whether it names the servers. */
   /** The address for reports of leaked keys and vulnerabilities; null: none. */
   readonly security: { readonly contact: string | null }
@@ -316,6 +312,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     problems.push(
       ...portProblems(environment, settings, normalize(path)),
       ...backupProblems(settings.backup, environment.DATABASE_URL !== undefined, normalize(path)),
+      ...usageProblems(settings, normalize(path)),
     )
   if (environment === undefined || settings === undefined || auto === undefined || problems.length > 0)
     throw new ConfigError(problems)
@@ -432,10 +429,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     },
     telemetry: telemetrySettings(environment, settings, foreignVariables(env)),
     backup: backupPlan(settings.backup, cwd),
-    usage: {
-      keepMonths: settings.usage.keep_months ?? null,
-      archiveDirectory: resolve(cwd, settings.usage.archive_directory ?? join(environment.SWITCHYARD_DATA, 'archive')),
-    },
+    usage: usageSettings(settings, cwd, environment.SWITCHYARD_DATA),
     content: { isAllowed: settings.content.allow_recording, retentionDays: settings.content.retention_days },
     reports: { requestsPerMinute: settings.reports.requests_per_minute },
     postgres: {

@@ -21,7 +21,8 @@ export function backupPlan(settings: BackupSettings, cwd: string): BackupPlan | 
   }
 }
 
-function placeOf(to: string, s3: BackupSettings['s3'], cwd: string): BackupPlace {
+/** Returns the directory, or the bucket with the access of `backup.s3`. */
+export function placeOf(to: string, s3: BackupSettings['s3'], cwd: string): BackupPlace {
   if (!isBucket(to)) return { kind: 'directory', path: resolve(cwd, to) }
   const [bucket = '', ...folders] = to.slice(SCHEME.length).split('/')
   const path = folders.filter(folder => folder !== '')
@@ -48,9 +49,8 @@ export function backupProblems(
 ): ConfigProblem[] {
   if (to === undefined) return []
   const problem = (key: string, message: string) => ({ where, line: null, key: `backup.${key}`, message })
-  const missing = (['endpoint', 'access_key_id', 'secret_access_key'] as const).filter(key => s3[key] === undefined)
   return [
-    ...(isBucket(to) ? missing.map(key => problem(`s3.${key}`, 'is missing, and backup.to is a bucket')) : []),
+    ...bucketProblems('backup.to', to, s3, where),
     ...(hasDatabaseUrl
       ? [
           problem(
@@ -63,4 +63,12 @@ export function backupProblems(
       ? []
       : [problem('every_hours', `is ${everyHours}, which does not divide a day; write 1, 2, 3, 4, 6, 8, 12 or 24`)]),
   ]
+}
+
+/** Returns what is missing for the bucket of the key `name`. */
+export function bucketProblems(name: string, to: string, s3: BackupSettings['s3'], where: string): ConfigProblem[] {
+  if (!isBucket(to)) return []
+  const missing = (['endpoint', 'access_key_id', 'secret_access_key'] as const).filter(key => s3[key] === undefined)
+  const message = `is missing, and ${name} is a bucket`
+  return missing.map(key => ({ where, line: null, key: `backup.s3.${key}`, message }))
 }

@@ -417,6 +417,8 @@ export const fileSchema = z.strictObject({
     .strictObject({
       keep_months: wholeNumber(1, 1_200).optional(),
       archive_directory: text().optional(),
+      export_to: backupPlace().optional(),
+      export_format: oneOf(['parquet', 'jsonl']).prefault('parquet'),
     })
     .prefault({}),
   security: z.strictObject({ contact: contactUri().optional() }).prefault({}),

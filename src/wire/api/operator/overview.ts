@@ -64,6 +64,7 @@ export const alarmKinds = [
   'backup_failed',
   'restore_test_failed',
   'usage_archive_failed',
+  'usage_export_failed',
   'price_below_cost',
   'budget_spent',
   'webhook_missing',
