@@ -23,6 +23,7 @@ export type ReportKind =
   | 'market'
   | 'postgres'
   | 'patroni'
+  | 'cells'
 
 /** The path of a report relative to the root of the repository. */
 export const reportPath = (kind: ReportKind): string => `bench/results/${kind}.md`

@@ -32,7 +32,7 @@ const KNOWN_MS = 60_000
  * A holder older than this is looked up again in the background, so that frequent callers never wait for
  * PostgreSQL.
  */
-const RENEW_AFTER_MS = 30_000
+export const RENEW_AFTER_MS = 30_000
 /** How long to wait before another attempt to renew an entry. */
 const RENEW_AGAIN_MS = 5_000
 /**

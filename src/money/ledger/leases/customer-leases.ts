@@ -192,4 +192,4 @@ const DENIED_MAX_MS = 60_000
 const RECALLED_MS = 10_000
 const DEMAND_MS = 5_000
 /** A customer is forgotten this long after the last request. The next request is then the first again. */
-const KNOWN_MS = 120_000
+export const KNOWN_MS = 120_000
