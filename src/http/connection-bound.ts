@@ -7,7 +7,7 @@ const latestRequest = Symbol('latest request')
 const afterAnswers = Symbol('after answers')
 const refusals = Symbol('refusals')
 const lastAnswer = Symbol('last answer')
-const isUntold = Symbol('is untold')
+const hasMissedClose = Symbol('has missed close')
 
 /** A connection, and what is known of its requests. */
 type ServedSocket = Socket & {
@@ -21,7 +21,7 @@ type ServedSocket = Socket & {
   /** Whether an answer says that it is the last one. */
   [lastAnswer]?: true
   /** Whether its client could not be told that the gateway stops. */
-  [isUntold]?: true
+  [hasMissedClose]?: true
 }
 
 /** Called at the start of each request. A symbol on the socket costs the fast path less than a map. */
@@ -99,13 +99,13 @@ export function hasLastAnswer(socket: ServedSocket): boolean {
 }
 
 /** Notes that an answer has ended whose head, sent before the gateway began to stop, did not close the connection. */
-export function noteUntold(socket: ServedSocket): void {
-  socket[isUntold] = true
+export function noteMissedClose(socket: ServedSocket): void {
+  socket[hasMissedClose] = true
 }
 
 /** Whether the client may send one more request on this connection, because nothing told it to use another one. */
-export function wasUntold(socket: ServedSocket): boolean {
-  return socket[isUntold] === true
+export function missedClose(socket: ServedSocket): boolean {
+  return socket[hasMissedClose] === true
 }
 
 const hasServed = (socket: ServedSocket) => socket[requestsRunning] !== undefined

@@ -67,9 +67,9 @@ export interface GenerationResponse {
   /** Closes the connection, unless the response has already ended. */
   destroy(): void
   /** Call it when the answer has been sent and its head did not say that the gateway stops, as it does now. */
-  noteUntold(): void
-  /** Whether that happened on this connection. Its next request is still served: it was sent in good faith. */
-  readonly wasUntold: boolean
+  noteMissedClose(): void
+  /** Whether that happened on this connection. Then its next request may follow the stop, which its client cannot know. */
+  readonly missedClose: boolean
   /** Whether unsent bytes exceed the socket's high-water mark. */
   readonly needsDrain: boolean
   /** Resolves when the client has caught up, or when the signal is aborted. */

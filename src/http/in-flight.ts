@@ -16,10 +16,10 @@ export interface InFlight {
   /** From now on answers ask their clients to open another connection. Requests are still served. */
   announceClose(): void
   readonly isClosing: boolean
-  /** Refuses new requests with `server_shutdown` from now on, except those in good faith. */
+  /** Refuses new requests with `server_shutdown` from now on, except those that may follow it. */
   close(): void
   readonly isClosed: boolean
-  /** Ends all running requests; streams get an error event. */
+  /** Refuses all new requests, and ends the running ones; streams get an error event. */
   abortAll(): void
   /**
    * Resolves when no request is running, after `timeoutMs`, or when `signal` is aborted, whichever comes
@@ -33,10 +33,10 @@ export interface Running {
   /** The memory that the request takes of the node's budget. `leave` gives it back. */
   readonly memory: ByteAccount
   /**
-   * Takes one of the places. Returns the error that refuses the request, or null if it may run. `isInGoodFaith`: it may
-   * also run after `close`.
+   * Takes one of the places. Returns the error that refuses the request, or null if it may run. `mayFollowClose`: it may
+   * also run after `close`, until `abortAll`.
    */
-  start(isInGoodFaith?: boolean): ApiError | null
+  start(mayFollowClose?: boolean): ApiError | null
   abort(reason: unknown): void
   /** Frees the place, and the memory except that of the unread answer, which is freed when the client has read it. */
   leave(unread?: UnreadAnswer | null): void
@@ -62,6 +62,7 @@ class Requests implements InFlight {
   readonly #memory: ByteBudget
   #isClosing = false
   #isClosed = false
+  #isOver = false
   #onIdle: (() => void)[] = []
 
   constructor(max: number, memory: ByteBudget) {
@@ -74,8 +75,9 @@ class Requests implements InFlight {
   }
 
   /** Adds the request to the running ones, or returns its refusal. */
-  start(request: RunningRequest, share: CustomerShare, isInGoodFaith: boolean): ApiError | null {
-    const refusal = this.#isClosed && !isInGoodFaith ? new ApiError('server_shutdown') : this.#refusal(share)
+  start(request: RunningRequest, share: CustomerShare, mayFollowClose: boolean): ApiError | null {
+    const isRefused = this.#isOver || (this.#isClosed && !mayFollowClose)
+    const refusal = isRefused ? new ApiError('server_shutdown') : this.#refusal(share)
     if (refusal !== null) return refusal
     this.#running.add(request)
     share.running++
@@ -140,6 +142,7 @@ class Requests implements InFlight {
   }
 
   abortAll(): void {
+    this.#isOver = true
     for (const request of this.#running) request.abort(new ApiError('server_shutdown'))
   }
 
@@ -177,8 +180,8 @@ class RunningRequest extends CancelSource implements Running, ByteAccount, Linke
     share.opened++
   }
 
-  start(isInGoodFaith = false): ApiError | null {
-    return this.#requests.start(this, this.#share, isInGoodFaith)
+  start(mayFollowClose = false): ApiError | null {
+    return this.#requests.start(this, this.#share, mayFollowClose)
   }
 
   take(bytes: number): boolean {

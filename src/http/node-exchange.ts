@@ -3,7 +3,7 @@ import { ApiError, memoryUsedUp } from '../base/domain/errors.ts'
 import type { CancelSignal } from '../base/runtime/cancel-signal.ts'
 import { type ByteAccount, ByteQueue } from '../base/runtime/counted-memory.ts'
 import { closeAfter, type HeaderList } from '../base/runtime/header-list.ts'
-import { hasArrived, isLastAnswer, noteUntold, wasUntold } from './connection-bound.ts'
+import { hasArrived, isLastAnswer, missedClose, noteMissedClose } from './connection-bound.ts'
 import {
   drained,
   encodeChunk,
@@ -150,12 +150,12 @@ export class NodeResponse implements GenerationResponse {
     if (!this.#response.writableEnded) this.#response.destroy()
   }
 
-  noteUntold(): void {
-    noteUntold(this.#response.req.socket)
+  noteMissedClose(): void {
+    noteMissedClose(this.#response.req.socket)
   }
 
-  get wasUntold(): boolean {
-    return wasUntold(this.#response.req.socket)
+  get missedClose(): boolean {
+    return missedClose(this.#response.req.socket)
   }
 
   get needsDrain(): boolean {

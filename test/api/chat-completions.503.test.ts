@@ -156,6 +156,35 @@ test('after the drain, requests on open connections are refused with Connection:
   expect(refused).toMatch(/\r\nconnection: close\r\n/)
 })
 
+// A chat that began now would be cut off when the server closes, and be charged as one that its client left.
+test('after the drain, the connection of a stream that began before the stop serves no further chat', async () => {
+  const { upstream, gateway } = await start({ timeouts: { closingGraceMs: 5_000 } })
+  const customer = await gateway.customer()
+  const gate = Promise.withResolvers<void>()
+  upstream.respondWith(gated(gate.promise))
+  const { hostname, port } = new URL(gateway.url)
+  const open = connect(Number(port), hostname)
+  let received = ''
+  open.setEncoding('utf8').on('data', chunk => {
+    received += chunk
+  })
+  const send = (body: string) =>
+    open.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    )
+  send(JSON.stringify({ ...hello, stream: true }))
+  await vi.waitFor(() => expect(received).toContain('data: '), WAIT_OPTIONS)
+  const closing = gateway.stop({ drainMs: 10_000 })
+  gate.resolve()
+  await vi.waitFor(() => expect(fetch(`${gateway.url}/healthz`)).rejects.toThrow(), WAIT_OPTIONS)
+  expect(received).toContain('[DONE]')
+  const ended = once(open, 'end')
+  send(JSON.stringify(hello))
+  await ended
+  expect(received.slice(received.indexOf('0\r\n\r\n') + 5)).toMatch(/^HTTP\/1\.1 503 .*"server_shutdown"/s)
+  await closing
+})
+
 test('connections in the accept queue are served when the server stops listening', async () => {
   const { gateway } = await start({ timeouts: { closingGraceMs: 5_000 } })
   const { hostname, port } = new URL(gateway.url)

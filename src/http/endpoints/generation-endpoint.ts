@@ -159,7 +159,7 @@ class GenerationCall {
   /** Whether the body was read and parsed. From then on, the rate windows count the request. */
   #isValid = false
   /** Whether the head of the answer closes the connection, because the gateway stops. */
-  #hasToldClose = false
+  #hasSentClose = false
 
   constructor(deps: GenerationDeps, dialect: ClientDialect, request: GenerationRequest, response: GenerationResponse) {
     this.#deps = deps
@@ -171,7 +171,7 @@ class GenerationCall {
     response.onceClosed(isComplete => {
       if (!isComplete) this.#running?.abort('client_gone')
       // Ending the connection would meet the next request of a proxy that keeps it.
-      else if (deps.inFlight.isClosing && !this.#hasToldClose) response.noteUntold()
+      else if (deps.inFlight.isClosing && !this.#hasSentClose) response.noteMissedClose()
     })
   }
 
@@ -189,7 +189,7 @@ class GenerationCall {
       let body: Buffer | null = await receiveBody(this.#request, bodyLimitBytes, running.memory)
       // The client may have disconnected while its key was looked up.
       if (this.#response.isClosed) return
-      const refusal = running.start(this.#response.wasUntold)
+      const refusal = running.start(this.#response.missedClose)
       if (refusal !== null) throw refusal
       // After `start`, so that a client that disconnects during the wait is noticed.
       await bodyTurns.next(body.length, caller.customerId)
@@ -284,8 +284,8 @@ class GenerationCall {
   }
 
   async #refuse(thrown: unknown): Promise<void> {
-    const { onRefused, invalidRequests, log } = this.#deps
-    const error = this.#errorOf(thrown)
+    const { inFlight, onRefused, invalidRequests, log } = this.#deps
+    const error = toApiError(thrown)
     this.#noteError(error.code)
     const requestId = this.#requestId
     const traceId = this.#traceId ?? undefined
@@ -297,14 +297,9 @@ class GenerationCall {
         log.debug({ requestId, upstreamMessages: error.upstreamMessages }, 'upstream error messages')
       }
     }
-    await this.#sendError(error)
-  }
-
-  /** The agents leave a gateway that stops. Another one has them, and a proxy sends what got a 503 there. */
-  #errorOf(thrown: unknown): ApiError {
-    const error = toApiError(thrown)
+    // The agents leave a gateway that stops. Another one has them, and a proxy sends what got a 503 there.
     const isWithoutServer = error.code === 'all_hosters_failed' || error.code === 'no_eligible_offer'
-    return isWithoutServer && this.#deps.inFlight.isClosed ? new ApiError('server_shutdown') : error
+    await this.#sendError(isWithoutServer && inFlight.isClosed ? new ApiError('server_shutdown') : error)
   }
 
   /** Not before the caller is known: requests without a key would fill the queue of spans. */
@@ -371,8 +366,8 @@ class GenerationCall {
       headers.push('openai-processing-ms', String(Math.round(elapsedMs)))
     }
     // The next request on a kept connection would come to a gateway that is shutting down.
-    this.#hasToldClose = inFlight.isClosing
-    if (this.#hasToldClose) headers.push('connection', 'close')
+    this.#hasSentClose = inFlight.isClosing
+    if (this.#hasSentClose) headers.push('connection', 'close')
     return headers
   }
 }

@@ -119,9 +119,9 @@ export class SocketResponse implements GenerationResponse {
     this.#finish(false)
   }
 
-  /** The server of WebSockets ends them itself when the gateway stops: other lanes may be in use. */
-  noteUntold(): void {}
-  readonly wasUntold = false
+  // The server of WebSockets closes them itself when the gateway stops: other lanes may be in use.
+  noteMissedClose(): void {}
+  readonly missedClose = false
 
   /** The connection has closed. */
   onGone(): void {
