@@ -1,14 +1,17 @@
 import { type DiagLogger, DiagLogLevel, diag } from '@opentelemetry/api'
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto'
-import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
+import { OTLPExporterBase } from '@opentelemetry/otlp-exporter-base'
+import { convertLegacyHttpOptions, createOtlpHttpExportDelegate } from '@opentelemetry/otlp-exporter-base/node-http'
+import { ProtobufTraceSerializer, TraceExporterMetricsHelper } from '@opentelemetry/otlp-transformer'
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources'
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
-import { BatchSpanProcessor } from '@opentelemetry/sdk-trace'
+import { BatchSpanProcessor, type ReadableSpan } from '@opentelemetry/sdk-trace'
 import { ContentBudget } from './content-budget.ts'
 import { GenAiMetrics } from './gen-ai-metrics.ts'
 import { RequestTraces } from './request-traces.ts'
 import { Sampling } from './sampling.ts'
 import { contentLength } from './span-attributes.ts'
+import { SpanSerializer } from './span-serializer.ts'
 import type { Telemetry, TelemetryDeps } from './telemetry.ts'
 
 // The only file that loads the SDK of OpenTelemetry. Nothing is registered globally except the log of the SDK, so that
@@ -51,7 +54,7 @@ export function openTelemetry(
   const budget = new ContentBudget()
   const spans = settings.traces
     ? new BatchSpanProcessor({
-        exporter: withFailureNotes(new OTLPTraceExporter(exporterAt('/v1/traces')), note, batch =>
+        exporter: withFailureNotes(traceExporter(exporterAt('/v1/traces')), note, batch =>
           budget.release(
             batch.reduce((sum, span) => sum + contentLength(span), 0),
             batch.length < BATCH_MAX,
@@ -98,6 +101,21 @@ export function openTelemetry(
       diag.disable()
     },
   })
+}
+
+/** As the SDK's exporter of traces, with a serializer of ours. */
+function traceExporter(config: Parameters<typeof convertLegacyHttpOptions>[0]): OTLPExporterBase<ReadableSpan[]> {
+  const options = convertLegacyHttpOptions(config, 'TRACES', 'v1/traces', { 'Content-Type': 'application/x-protobuf' })
+  const serializer = new SpanSerializer()
+  const { deserializeResponse } = ProtobufTraceSerializer
+  const delegate = createOtlpHttpExportDelegate(
+    options,
+    { serializeRequest: (spans: ReadableSpan[]) => serializer.serialize(spans), deserializeResponse },
+    'otlp_http_span_exporter',
+    TraceExporterMetricsHelper,
+    undefined,
+  )
+  return new OTLPExporterBase(delegate)
 }
 
 const LOG_INTERVAL_MS = 60_000
