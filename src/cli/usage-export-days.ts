@@ -4,8 +4,17 @@ import type { Pool } from '../base/db/pool.ts'
 import { placeName } from '../base/domain/backup-plan.ts'
 import { DAY_MS } from '../base/domain/durations.ts'
 import { usdText } from '../base/domain/money.ts'
-import { dueDays, noteWrittenDays, readBooks, readWrittenDays, withDay } from '../money/usage/events/export-days.ts'
-import { readUsageEvents } from '../money/usage/events/read-usage-events.ts'
+import {
+  dueDays,
+  noteWrittenDays,
+  readBooks,
+  readWrittenDays,
+  sumsOf,
+  UNWRITTEN,
+  withDay,
+} from '../money/usage/events/export-days.ts'
+import { readUsageEvents, UsageEventsRefused } from '../money/usage/events/read-usage-events.ts'
+import { noteScheduledRun } from '../operator/scheduled-run.ts'
 import type { UsageExportPlan } from '../start/config/read-usage.ts'
 import { openFiles } from './backup/open-files.ts'
 import { createCommand, createSession, type Session } from './command.ts'
@@ -49,17 +58,27 @@ async function exportDays({ config, output }: Session, pool: Pool, plan: UsageEx
   let written = await readWrittenDays(pool, target)
   const books = await readBooks(pool, written, today)
   const done: WrittenDay[] = []
+  const refused: string[] = []
   for (const day of dueDays(written, books, today)) {
     const file = `usage-${day}.${plan.format}`
     output.note(`Writing ${file}`)
     const totals = { rows: 0, costNanos: 0n }
     const span = { fromMs: Date.parse(day), untilMs: Date.parse(day) + DAY_MS }
     const events = counted(readUsageEvents(pool, span, config.usage.archiveDirectory), totals)
-    await files.write(file, bytesOf(formats[plan.format](events)))
-    written = withDay(written, day, books)
+    try {
+      await files.write(file, bytesOf(formats[plan.format](events)))
+      done.push({ day, file, rows: totals.rows, cost_usd: usdText(totals.costNanos) })
+      written = withDay(written, day, sumsOf(books, day))
+    } catch (error) {
+      if (!(error instanceof UsageEventsRefused)) throw error
+      // The other days do not wait for the archive that this one needs.
+      refused.push(`${day}: ${error.message}`)
+      written = withDay(written, day, UNWRITTEN)
+    }
     await noteWrittenDays(pool, { target, days: written })
-    done.push({ day, file, rows: totals.rows, cost_usd: usdText(totals.costNanos) })
   }
+  if (refused.length > 0) throw new Failure(refused.join('\n'))
+  await noteScheduledRun(pool, 'usage_export', { atMs: Date.now(), problem: null })
   return done
 }
 

@@ -13,6 +13,7 @@ import { ownCommand } from '../base/runtime/own-command.ts'
 import { ArchiveRefused, archiveMonth } from '../money/ledger/archive/archive-month.ts'
 import { archivableBefore, listUsageMonths, type UsageMonth } from '../money/ledger/archive/usage-months.ts'
 import { audit } from '../money/ledger/audit/audit.ts'
+import { noteScheduledRun } from '../operator/scheduled-run.ts'
 import { monthArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { confirm } from './confirm.ts'
@@ -101,6 +102,7 @@ async function archiveAll(
       const detail = { ...place, sha256, rows: Number(month.requests) }
       await noteAction(pool, { ...commandLine, action: 'usage.archived', subject: month.month, detail })
     }
+    await noteScheduledRun(pool, 'usage_archive', { atMs: Date.now(), problem: null })
     return done
   } catch (error) {
     if (!(error instanceof ArchiveRefused)) throw error

@@ -171,7 +171,6 @@ function requireAbsent(path: string): void {
   if (existsSync(path)) throw new Error(`${path} already exists. Choose another name, or delete that file first.`)
 }
 
-/** Whether the error is one of the system about the file that is written. */
 /** Whether a system call on a file failed. Those on connections have other names. */
 export function isFileError(error: unknown): boolean {
   return (

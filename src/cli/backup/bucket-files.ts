@@ -9,7 +9,7 @@ export function bucketFiles(place: BackupBucket): FilePlace {
   const client = RetryingClient.of(place)
   return {
     async write(name, bytes) {
-      // An error of the bytes is none of the bucket.
+      // Errors of the source are not errors of the bucket.
       let failure: unknown
       const read = async function* () {
         try {

@@ -287,15 +287,13 @@ class GenerationCall {
     const { inFlight, onRefused, invalidRequests, log } = this.#deps
     const error = toApiError(thrown)
     this.#noteError(error.code)
-    const requestId = this.#requestId
-    const traceId = this.#traceId ?? undefined
+    const ids = { requestId: this.#requestId, traceId: this.#traceId ?? undefined }
     if (this.#caller && error.row.status === 402) onRefused(this.#caller, error.code)
     if (this.#caller && !this.#isValid && isCallersFault(error)) invalidRequests.note(this.#caller)
     if (isFault(error) && !this.#running?.signal.aborted) {
-      log.error({ requestId, traceId, err: error.internal ?? thrown, code: error.code }, 'generation request failed')
-      if (error instanceof Unserved && error.upstreamMessages.length > 0) {
-        log.debug({ requestId, upstreamMessages: error.upstreamMessages }, 'upstream error messages')
-      }
+      log.error({ ...ids, err: error.internal ?? thrown, code: error.code }, 'generation request failed')
+      if (error instanceof Unserved && error.upstreamMessages.length > 0)
+        log.debug({ ...ids, upstreamMessages: error.upstreamMessages }, 'upstream error messages')
     }
     // The agents leave a gateway that stops. Another one has them, and a proxy sends what got a 503 there.
     const isWithoutServer = error.code === 'all_hosters_failed' || error.code === 'no_eligible_offer'

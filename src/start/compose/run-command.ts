@@ -17,6 +17,7 @@ async function runCommand(words: readonly string[], signal: AbortSignal): Promis
   const child = spawn(process.execPath, [cliPath, ...words], { stdio: ['ignore', 'ignore', 'pipe'] })
   const stop = () => child.kill('SIGTERM')
   signal.addEventListener('abort', stop)
+  if (signal.aborted) stop()
   try {
     const [errors, [code, killedBy]] = await Promise.all([text(child.stderr), once(child, 'close')])
     if (code === 0) return null

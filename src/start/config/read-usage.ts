@@ -6,7 +6,7 @@ import type { FileSettings } from './schema.ts'
 
 /** What becomes of usage rows: the section `usage` of the configuration. */
 export interface UsageSettings {
-  /** The usage rows of older months are archived; null: of none. The month that runs is not counted. */
+  /** The usage rows of older months are archived; null: nothing is archived. The month that runs is not counted. */
   readonly keepMonths: number | null
   /** Where the files of archived months are. Absolute. */
   readonly archiveDirectory: string

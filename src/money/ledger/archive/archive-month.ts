@@ -34,7 +34,7 @@ export async function archiveMonth(
     if (state === 'live') {
       if (existsSync(path)) {
         throw new ArchiveRefused(
-          `${path} exists, but the usage rows of ${month} are in the database. Move the file, or choose another directory with --out.`,
+          `${path} exists, but the usage rows of ${month} are in the database. Move the file, or choose another directory with --out or usage.archive_directory.`,
         )
       }
       const bounds = [Date.UTC(year, monthNumber - 1), Date.UTC(year, monthNumber)].map(lowestUuidAt)
@@ -88,7 +88,7 @@ function explained(error: unknown, month: string, directory: string): unknown {
   const { code, message, syscall } = error as NodeJS.ErrnoException
   if (FILE_CALLS.includes(syscall ?? ''))
     return new ArchiveRefused(
-      `Cannot archive ${month}: cannot write to ${directory}: ${systemErrorText(error)}. Its rows are complete in the database. Free space, or choose another directory with --out, and run the command again.`,
+      `Cannot archive ${month}: cannot write to ${directory}: ${systemErrorText(error)}. Its rows are complete in the database. Free space, or choose another directory with --out or usage.archive_directory, and run the command again.`,
     )
   // The other command drops the rows while this one reads them.
   if (code === UNDEFINED_TABLE) return new ArchiveRefused(`Cannot archive ${month}: another command has archived it.`)

@@ -3,7 +3,7 @@ import { DAY_MS } from '../../../base/domain/durations.ts'
 
 /** The days that the schedule has written. */
 export interface WrittenDays {
-  /** The place and the format of the files. At another place it begins anew. */
+  /** The place and the format of the files. For another one, the first day is yesterday. */
   readonly target: string
   /** By day, `2026-11-29`: what the books said when its file was written. The newest days. */
   readonly days: Readonly<Record<string, DaySums>>
@@ -15,7 +15,7 @@ export interface DaySums {
   readonly costNanos: string
 }
 
-/** A run writes at most so many days. The next one goes on. */
+/** The most days that a run writes. The next one goes on. */
 const DAYS_MAX = 31
 
 /** How long a day is compared with the books. */
@@ -23,6 +23,9 @@ const COMPARED_DAYS = 35
 
 const NAME = 'usage_export_days'
 const NOTHING: DaySums = { requests: '0', costNanos: '0' }
+
+/** Of a day that could not be read: it differs from the books until it is written. */
+export const UNWRITTEN: DaySums = { requests: '', costNanos: '' }
 
 /**
  * Returns the days that must be written, the oldest first: those that have ended since the last one, at first yesterday, and
@@ -37,7 +40,7 @@ export function dueDays(
   today: string,
 ): readonly string[] {
   const changed = Object.entries(written)
-    .filter(([day, before]) => !isSame(before, sumsOf(books, day)))
+    .filter(([day, before]) => day < today && !isSame(before, sumsOf(books, day)))
     .map(([day]) => day)
   const missing: string[] = []
   for (let day = firstMissing(written, today); day < today; day = dayAfter(day)) missing.push(day)
@@ -45,12 +48,8 @@ export function dueDays(
 }
 
 /** The days with one more, without those that are no longer compared. The newest stays: the next run begins after it. */
-export function withDay(
-  days: WrittenDays['days'],
-  day: string,
-  books: ReadonlyMap<string, DaySums>,
-): WrittenDays['days'] {
-  const all = { ...days, [day]: sumsOf(books, day) }
+export function withDay(days: WrittenDays['days'], day: string, sums: DaySums): WrittenDays['days'] {
+  const all = { ...days, [day]: sums }
   const oldest = addDays(newestOf(all) ?? day, -COMPARED_DAYS)
   return Object.fromEntries(Object.entries(all).filter(([each]) => each > oldest))
 }
@@ -85,8 +84,10 @@ function firstMissing(written: WrittenDays['days'], today: string): string {
   return newest === undefined ? addDays(today, -1) : dayAfter(newest)
 }
 
+/** What the books say of a day. */
+export const sumsOf = (books: ReadonlyMap<string, DaySums>, day: string) => books.get(day) ?? NOTHING
+
 const newestOf = (days: WrittenDays['days']) => Object.keys(days).toSorted().at(-1)
-const sumsOf = (books: ReadonlyMap<string, DaySums>, day: string) => books.get(day) ?? NOTHING
 const isSame = (a: DaySums, b: DaySums) => a.requests === b.requests && a.costNanos === b.costNanos
 const dayAfter = (day: string) => addDays(day, 1)
 const addDays = (day: string, days: number) => new Date(Date.parse(day) + days * DAY_MS).toISOString().slice(0, 10)

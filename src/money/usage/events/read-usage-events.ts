@@ -115,7 +115,7 @@ async function* archivedLines(
   if (found !== sha256) {
     const fault = found === undefined ? 'is missing' : 'is not the one that was written'
     throw new UsageEventsRefused(
-      `${path} ${fault}: its rows are not in the database. Name the directory that has it with --archives.`,
+      `${path} ${fault}: its rows are not in the database. Put it there, or name its directory with --archives or usage.archive_directory.`,
     )
   }
   const decoder = new TextDecoder()
