@@ -295,7 +295,7 @@ class GenerationCall {
       if (error instanceof Unserved && error.upstreamMessages.length > 0)
         log.debug({ ...ids, upstreamMessages: error.upstreamMessages }, 'upstream error messages')
     }
-    // The agents leave a gateway that stops. Another one has them, and a proxy sends what got a 503 there.
+    // Another gateway may have a server, and a proxy sends what got a 503 there.
     const isWithoutServer = error.code === 'all_hosters_failed' || error.code === 'no_eligible_offer'
     await this.#sendError(isWithoutServer && inFlight.isClosed ? new ApiError('server_shutdown') : error)
   }

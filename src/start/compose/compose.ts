@@ -152,10 +152,11 @@ export async function compose(input: ComposeInput): Promise<App> {
     announceClose: () => inFlight.announceClose(),
     async close({ drainMs, signal, onDrained }) {
       inFlight.close()
-      agentServer.drain()
       generation.responseSockets.drain()
       await inFlight.idleWithin(drainMs, signal)
       inFlight.abortAll()
+      // Not before: chats on connections that missed the close may still need an agent.
+      agentServer.drain()
       await inFlight.idleWithin(5_000)
       failpoint('drain-idle')
       await onDrained?.()
