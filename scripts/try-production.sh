@@ -1,6 +1,6 @@
 #!/bin/bash
-# Follows docs/production.md: runs its blocks, in their order, on three machines that this one pretends to be. What the page says under
-# "See it fail" is left to the reader. Needs root, the packages of the page and those of Prometheus.
+# Follows docs/production.md: runs its blocks, in their order, on three machines that this one pretends to be, and then what its table
+# "See it fail" says, under load. Needs root, the packages of the page and those of Prometheus.
 #
 # A machine is a network namespace with a bridge between them, a pid namespace, which dies as a machine that is switched off, and an overlay
 # over the files of this one, so that nothing here changes. `systemctl` is a script that starts what the units name. There is no bucket:
@@ -27,6 +27,7 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 1' INT TERM
+trap 'echo "FAILED at line $LINENO" >&2' ERR
 
 # ---- machines
 
@@ -50,21 +51,29 @@ switch_on() {
     printf "#!/bin/sh\n" >"$root/usr/local/bin/apt-get"
     chmod 755 "$root/usr/local/bin/systemctl" "$root/usr/local/bin/apt-get"
     hostname "node-$n" 2>/dev/null || true
-    exec chroot "$root" sleep infinity
+    # Process 1 reaps what has ended: Patroni waits until the PostgreSQL that it stopped is gone.
+    exec chroot "$root" bash -c "while :; do sleep 60 & wait; done"
   ' bash "$1" "$work/files" "$repository" "$work" &
   local parent=$!
-  until pid=$(pgrep --parent "$parent" --exact sleep); do kill -0 "$parent" || fail "machine $1 does not start"; sleep 0.1; done
+  until pid=$(pgrep --parent "$parent" --full '^bash -c while'); do kill -0 "$parent" || fail "machine $1 does not start"; sleep 0.1; done
   echo "$pid" >"$work/$1.pid"
 }
 
 # Runs a file on a machine. Arguments: the machine, the file.
 on() {
   nsenter --target "$(cat "$work/$1.pid")" --mount --net --pid chroot "$work/files/$1/root" env -i HOME=/root LANG=C.UTF-8 \
-    PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin EDITOR=/srv/repository/editor number="$1" name=gateway.example.com \
+    PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin EDITOR=/srv/repository/editor CURL_CA_BUNDLE=/etc/haproxy/gateway.pem number="$1" name=gateway.example.com \
     address="10.0.0.1$1" bash -euo pipefail -s < <(echo 'cd /root'; cat "$2")
 }
 # The same for a command.
 say_on() { on "$1" <(echo "$2"); }
+
+issue_key() {
+  cli 1 'customer add ada@example.com' >/dev/null
+  cli 1 'credit grant ada@example.com 100 --paid --reason "a test" --yes' >/dev/null
+  cli 1 'customer limits ada@example.com --requests-per-minute 100000 --requests-per-day 1000000' >/dev/null
+  cli 1 'key issue ada@example.com --name load' | grep -o 'sk-sy-[A-Za-z0-9_-]*' | head -n 1
+}
 
 copy_from_first() {
   for n in 2 3; do
@@ -80,6 +89,9 @@ leader() {
   done
   return 1
 }
+
+gateway_env='set -a; . /etc/switchyard/secrets.env; set +a; export SWITCHYARD_DATA=/var/lib/switchyard SWITCHYARD_CONFIG=/etc/switchyard/switchyard.yaml'
+cli() { say_on "$1" "$gateway_env; /opt/switchyard/bin/switchyard $2"; }
 
 # Arguments: seconds, what is waited for, the command.
 wait_for() {
@@ -119,6 +131,9 @@ start() {
   done
   command=$(eval "echo $(grep '^ExecStart=' "$file" | tail -n 1 | sed 's/^ExecStart=//')")
   HOME=$(getent passwd "${user:-root}" | cut -d : -f 6)
+  # HAProxy needs two files for each connection; systemd allows that many, the machine of a container may not.
+  [ "$unit" != haproxy ] || [ "$(ulimit -Hn)" = unlimited ] || [ "$(ulimit -Hn)" -ge 40000 ] ||
+    sed -i 's/^  maxconn .*/  maxconn 8000/' /etc/haproxy/haproxy.cfg
   cd "$(setting WorkingDirectory | grep . || echo /)"
   setsid setpriv --reuid "${user:-root}" --regid "$(id -g "${user:-root}")" --init-groups $command >>"/var/log/$unit.shim.log" 2>&1 </dev/null &
   echo $! >"$pid_file"
@@ -178,6 +193,11 @@ awk -v out="$work/blocks/" '
 started=$SECONDS
 for block in "$work"/blocks/*; do
   title=$(basename "$block")
+  if grep -q 'sk-sy-\.\.\.' "$block"; then
+    key=$(issue_key)
+    sed -i -e "s/sk-sy-\.\.\./$key/; s/\"model\":\"\.\.\.\"/\"model\":\"demo\"/" "$block"
+    for n in $machines; do say_on "$n" "echo '10.0.0.1$n gateway.example.com' >>/etc/hosts"; done
+  fi
   case $title in
     *-each)
       # The first one creates, the others join.
@@ -200,3 +220,68 @@ for block in "$work"/blocks/*; do
   ! grep -q 'systemctl enable --now patroni' "$block" || wait_for 90 'not all standbys stream' has_standbys 1 2
 done
 echo "the page took $((SECONDS - started)) s, without packages"
+
+# ---- "See it fail"
+
+patronictl() { say_on "$1" "/opt/patroni/bin/patronictl -c /etc/patroni/config.yml $2"; }
+is_ready() { [ "$(say_on "$1" "curl --silent --output /dev/null --max-time 2 --write-out '%{http_code}' http://10.0.0.1$1:8080/readyz || true")" = 200 ]; }
+
+# Sends requests while the arguments run. Leaves what became of them in `$work/load`.
+under_load() {
+  node_modules/.bin/node scripts/load-production.ts "$key" gateway.example.com 10.0.0.11 10.0.0.12 10.0.0.13 >"$work/load" 2>&1 &
+  local load=$!
+  until grep -q '^sending' "$work/load"; do kill -0 $load || fail "no load: $(cat "$work/load")"; sleep 0.2; done
+  "$@"
+  kill -TERM $load
+  wait $load || true
+  tail -n 1 "$work/load"
+}
+failed() { sed -n 's/^\([0-9]*\) requests, \([0-9]*\) failed.*/\2/p' "$work/load"; }
+
+roll() { for n in $machines; do say_on "$n" 'systemctl restart switchyard'; wait_for 60 "gateway $n is not ready" is_ready "$n"; done; }
+under_load roll
+[ "$(failed)" = 0 ] || fail "restarts one after the other: $(cat "$work/load")"
+echo 'ok: gateways were restarted one after the other'
+
+switch_over() { patronictl "$(leader)" 'switchover --force' >/dev/null; wait_for 60 'no leader' leader; wait_for 90 'not all standbys stream' has_standbys "$(leader)" 2; }
+under_load switch_over
+echo 'ok: another machine is the leader on purpose'
+
+lost=$(leader)
+lose_leader() { switch_off "$lost"; wait_for 60 'no standby took over' leader; echo "a standby took over within $((SECONDS - off)) s"; sleep 20; }
+off=$SECONDS
+under_load lose_leader
+echo 'ok: the machine of the leader was switched off'
+
+come_back() {
+  switch_on "$lost"
+  # What systemd starts with the machine.
+  for unit in etcd patroni haproxy switchyard; do say_on "$lost" "systemctl start $unit"; done
+  wait_for 90 'the machine that came back does not stream' has_standbys "$(leader)" 2
+  wait_for 60 'the gateway that came back is not ready' is_ready "$lost"
+}
+under_load come_back
+echo 'ok: it came back as a standby'
+
+cli 2 'ledger audit' >"$work/audit" || fail "the audit: $(cat "$work/audit")"
+tail -n 1 "$work/audit"
+
+moment=$(say_on "$(leader)" "cd / && runuser -u postgres -- psql -h /var/run/postgresql -At -c 'SELECT now()'")
+under_load sleep 5
+say_on "$(leader)" "cd / && runuser -u postgres -- psql -h /var/run/postgresql -At -d switchyard -c 'SELECT pg_switch_wal()'" >/dev/null
+leader=$(leader)
+standby=$((leader % 3 + 1))
+restore() {
+  say_on "$standby" "
+    install -d -o postgres -m 700 /var/lib/postgresql/restored
+    cd / && as() { runuser -u postgres -- \"\$@\"; }
+    as pgbackrest --stanza=switchyard --pg1-path=/var/lib/postgresql/restored --type=time --target='$moment' --target-action=promote --archive-mode=off restore
+    as \$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)/pg_ctl --pgdata /var/lib/postgresql/restored --wait --timeout 120 --log /tmp/restored.log \
+      --options '-c port=5599 -c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp -c synchronous_standby_names=' start
+    until [ \"\$(as psql -h /tmp -p 5599 -At -c 'SELECT pg_is_in_recovery()')\" = f ]; do sleep 0.5; done
+    set -a; . /etc/switchyard/secrets.env; set +a
+    export DATABASE_OWNER_URL=\${DATABASE_OWNER_URL/5000/5599} DATABASE_URL=\${DATABASE_URL/5000/5599} DATABASE_DESK_URL=\${DATABASE_DESK_URL/5000/5599}
+    SWITCHYARD_DATA=/tmp/none /opt/switchyard/bin/switchyard ledger audit"
+}
+restore >"$work/restored" 2>&1 || fail "the restored copy: $(tail -n 20 "$work/restored")"
+echo "ok: restored to $moment: $(tail -n 1 "$work/restored")"
