@@ -232,25 +232,29 @@ function endUnread(socket: Socket): void {
   socket.end()
 }
 
-/** The longest wait for a turn without a new connection: under constant load there is none. */
+/** The longest wait for a quick turn without a new connection: under constant load there is none. */
 const ACCEPTING_MS_MAX = 1_000
+/** During a longer turn, other clients may have connected. */
+const QUICK_TURN_MS = 0.2
 
 /**
  * Closes the port and keeps all connections, including idle ones, which `http.Server.close` would close.
  * Closing the port resets connections that wait in the kernel's accept queue, so they are accepted first: node
- * accepts one per turn of the event loop, and a turn without one proves that the queue is empty.
+ * accepts one per turn of the event loop, and a quick turn without one proves that the queue is empty.
  */
 async function stopListening(server: Server): Promise<void> {
-  let hasAccepted = true
+  let hasAccepted = false
   const onConnection = () => {
     hasAccepted = true
   }
   server.on('connection', onConnection)
   // The current turn may have polled the queue already.
   await nextTurn()
-  for (const endMs = performance.now() + ACCEPTING_MS_MAX; hasAccepted && performance.now() < endMs; ) {
+  for (const endMs = performance.now() + ACCEPTING_MS_MAX; performance.now() < endMs; ) {
     hasAccepted = false
+    const turnMs = performance.now()
     await nextTurn()
+    if (!hasAccepted && performance.now() - turnMs < QUICK_TURN_MS) break
   }
   server.off('connection', onConnection)
   NetServer.prototype.close.call(server)
