@@ -81,7 +81,7 @@ async function tryProxy(start: StartProxy, program: string, restarts: number): P
   await check('a gateway that stops gets no new requests', () => checkDraining(origin, world))
   await world.startAgent(origin)
   await check('rolling restarts lose no request', async () => {
-    const figures = await measureRollingRestarts(origin, world, restarts, text => console.log(`  ${text}`))
+    const figures = await measureRollingRestarts(running, world, restarts, text => console.log(`  ${text}`))
     const { requests, failed, wholeP99Ms, firstPieceP99Ms, byKind } = figures
     const kinds = [...byKind].map(([kind, count]) => `${count} ${kind}`).join(', ')
     const p99 = `p99 ${wholeP99Ms.toFixed(0)} ms for a whole answer, ${firstPieceP99Ms.toFixed(0)} ms to the first piece of a stream`

@@ -22,14 +22,18 @@ export async function startService({ program, port, nodePorts }: ProxyStart): Pr
   const { stdout } = await run(program, ['--version'])
   const { probes } = parse(readPage('deploy/helm/switchyard/values.yaml')) as { probes: { readinessSeconds: number } }
   const ready = new Set<number>()
+  /** Those in the rules. */
+  let served: readonly number[] = []
   const stopped = new AbortController()
 
   const writeRules = async () => {
-    const rules = serviceRules(port, [...ready].sort())
+    const endpoints = [...ready].sort()
+    const rules = serviceRules(port, endpoints)
     const child = spawn(`${program}-restore`, ['--noflush'], { stdio: ['pipe', 'ignore', 'inherit'] })
     child.stdin.end(rules)
     const [code] = await once(child, 'exit')
     if (code !== 0) throw new Error(`${program}-restore ended with ${code}:\n${rules}`)
+    served = endpoints
   }
   const probe = async (nodePort: number) => {
     const isReady = await fetch(`http://127.0.0.1:${nodePort}/readyz`, { signal: AbortSignal.timeout(2_000) }).then(
@@ -76,6 +80,8 @@ export async function startService({ program, port, nodePorts }: ProxyStart): Pr
     version: `a Kubernetes Service by ${stdout.trim()}`,
     origin,
     note: 'rules of the kernel as kube-proxy writes them, without Kubernetes',
+    // minReadySeconds of the chart is longer than that takes.
+    hasGateway: nodePort => served.includes(nodePort),
     async close() {
       stopped.abort()
       await Promise.all(watches)

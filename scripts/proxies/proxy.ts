@@ -28,6 +28,8 @@ export interface RunningProxy {
   readonly note?: string
   /** Whether this version looks the names of gateways up again. Undefined: the names are not in use here. */
   readonly looksNamesUp?: boolean
+  /** Whether the gateway on this port gets requests. An operator restarts the next one only then. Undefined: when it is ready. */
+  readonly hasGateway?: (nodePort: number) => boolean
   close(): Promise<void>
 }
 

@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { percentile } from '../../bench/percentile.ts'
+import { eventually } from '../../test/chaos/eventually.ts'
 import { Client, type Question } from './client.ts'
+import type { RunningProxy } from './proxy.ts'
 import { AGENT_MODEL, LOCAL_MODEL, type Node, SLOW, type TwoGateways } from './two-gateways.ts'
 
 const REQUESTS_PER_RESTART_MIN = 500
@@ -37,7 +39,7 @@ export interface RestartFigures {
  * @param report called with the first failures when they happen, and with the count after each restart
  */
 export async function measureRollingRestarts(
-  origin: string,
+  { origin, hasGateway }: Pick<RunningProxy, 'origin' | 'hasGateway'>,
   { first, second, keys }: TwoGateways,
   restarts: number,
   report: (text: string) => void,
@@ -65,7 +67,7 @@ export async function measureRollingRestarts(
     }
   }
   let isRestarting = true
-  const restarted = restartAll([first, second], restarts, done =>
+  const restarted = restartAll([first, second], restarts, hasGateway, done =>
     report(`${done} of ${restarts} rolling restarts, ${sent} requests, ${failures.length} failed`),
   ).finally(() => {
     isRestarting = false
@@ -95,13 +97,19 @@ export async function measureRollingRestarts(
   }
 }
 
-async function restartAll(nodes: readonly Node[], times: number, onRestart: (done: number) => void): Promise<void> {
+async function restartAll(
+  nodes: readonly Node[],
+  times: number,
+  hasGateway: RunningProxy['hasGateway'],
+  onRestart: (done: number) => void,
+): Promise<void> {
   for (let done = 1; done <= times; done++) {
     for (const node of nodes) {
       node.gateway.signal('SIGTERM')
       const { code } = await node.gateway.exited
       if (code !== 0) throw new Error(`${node.name} ended with ${code}\n${node.gateway.log()}`)
       await node.start()
+      if (hasGateway) await eventually(`${node.name} gets requests`, () => hasGateway(node.port))
     }
     onRestart(done)
   }
