@@ -90,7 +90,8 @@ export const crashes: Readonly<Record<CrashedFailpoint, Crash>> = {
 
 /** Stops the load when the process never dies. */
 const REQUESTS_MAX = 3_000
-const DIES_WITHIN_MS = 30_000
+/** An idle bulk lease is returned at the end of its minute. */
+const DIES_WITHIN_MS = 90_000
 
 /** How many of the other endpoints and dialects each failpoint of a request gets. */
 const OTHER_PATHS = 3
@@ -223,7 +224,11 @@ const triggers: Readonly<Record<Trigger, (options: TriggerOptions) => Promise<Vi
   },
   async idle({ world, failpoints, chosen }) {
     const node = await world.start('victim', { failpoints })
-    await trafficUntil(sent => sent > 8, node, chosen)
+    const haveBulkLease = async () => {
+      const have = await Promise.all(chosen.map(customer => hasBulkLease(world, customer)))
+      return have.includes(true)
+    }
+    await trafficUntil(sent => sent > 8 && haveBulkLease(), node, chosen)
     await died(node)
     return undefined
   },
