@@ -17,7 +17,7 @@ const dispatcher = new Agent({
     lookup: (_name, _options, done) =>
       done(
         null,
-        shuffled(addresses).map(address => ({ address, family: 4 })),
+        rotated(addresses).map(address => ({ address, family: 4 })),
       ),
     // Tries the next address when one does not answer.
     autoSelectFamily: true,
@@ -44,7 +44,7 @@ try {
 await Promise.all(running)
 const failed = failures.values().reduce((sum, count) => sum + count, 0)
 const reasons = [...failures].map(([reason, count]) => `${count} x ${reason}`)
-console.log(`${[`${sent} requests, ${failed} failed, slowest ${slowestMs.toFixed(0)} ms`, ...reasons].join('; ')}`)
+console.log([`${sent} requests, ${failed} failed, slowest ${slowestMs.toFixed(0)} ms`, ...reasons].join('; '))
 await dispatcher.close()
 
 async function ask(): Promise<void> {
@@ -71,7 +71,7 @@ function note(reason: string): void {
   failures.set(reason, (failures.get(reason) ?? 0) + 1)
 }
 
-function shuffled<T>(items: readonly T[]): T[] {
+function rotated<T>(items: readonly T[]): T[] {
   const from = Math.floor(Math.random() * items.length)
   return [...items.slice(from), ...items.slice(0, from)]
 }

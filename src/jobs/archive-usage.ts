@@ -1,17 +1,10 @@
-import type { Sql } from '../base/db/pool.ts'
-import type { Log } from '../base/runtime/log.ts'
-import type { Clock } from '../base/runtime/scheduler.ts'
 import { archivableBefore, unarchivedMonths } from '../money/ledger/archive/usage-months.ts'
 import { noteScheduledRun } from '../operator/scheduled-run.ts'
+import type { CommandJobDeps } from './command-job.ts'
 
-export interface ArchiveJobDeps {
-  readonly sql: Sql
+export interface ArchiveJobDeps extends CommandJobDeps {
   /** How many whole months keep their usage rows, besides the one that runs. */
   readonly keepMonths: number
-  /** Runs a command of this program, and resolves with why it failed; null if it did not. */
-  readonly run: (words: readonly string[], signal: AbortSignal) => Promise<string | null>
-  readonly clock: Clock
-  readonly log: Pick<Log, 'info' | 'error'>
 }
 
 /**

@@ -1,17 +1,10 @@
-import type { Sql } from '../base/db/pool.ts'
 import type { BackupPlan } from '../base/domain/backup-plan.ts'
-import type { Log } from '../base/runtime/log.ts'
-import type { Clock } from '../base/runtime/scheduler.ts'
 import { noteBackupFailure, readBackupState } from '../operator/backup-state.ts'
 import { backupDue } from './backup-due.ts'
+import type { CommandJobDeps } from './command-job.ts'
 
-export interface BackupJobDeps {
-  readonly sql: Sql
+export interface BackupJobDeps extends CommandJobDeps {
   readonly plan: BackupPlan
-  /** Runs a command of this program, and resolves with why it failed; null if it did not. */
-  readonly run: (words: readonly string[], signal: AbortSignal) => Promise<string | null>
-  readonly clock: Clock
-  readonly log: Pick<Log, 'info' | 'error'>
 }
 
 /**

@@ -39,8 +39,8 @@ export async function readSystem(
       checkClock(sql, nowMs),
       checkJobs(sql),
       checkBackups(sql, backupHours, nowMs),
-      ...(archivesUsage ? [checkArchives(sql)] : []),
-      ...(exportsUsage ? [checkExports(sql)] : []),
+      ...(archivesUsage ? [checkSchedule(sql, 'archives')] : []),
+      ...(exportsUsage ? [checkSchedule(sql, 'exports')] : []),
     ]),
     listJobs(sql),
   ])
@@ -93,20 +93,12 @@ async function checkBackups(sql: Sql, backupHours: number, nowMs: number): Promi
   return checkOf(check, state, joined(last, tested))
 }
 
-async function checkArchives(sql: Sql): Promise<Check> {
-  const check = 'usage archives'
-  const run = await readScheduledRun(sql, 'usage_archive')
-  if (run === null) return checkOf(check, 'ok', say('system.archives.none'))
-  if (run.problem !== null) return checkOf(check, 'warning', say('system.archives.failed', { reason: run.problem }))
-  return checkOf(check, 'ok', say('system.archives.last', { at: new Date(run.atMs).toISOString() }))
-}
-
-async function checkExports(sql: Sql): Promise<Check> {
-  const check = 'usage exports'
-  const run = await readScheduledRun(sql, 'usage_export')
-  if (run === null) return checkOf(check, 'ok', say('system.exports.none'))
-  if (run.problem !== null) return checkOf(check, 'warning', say('system.exports.failed', { reason: run.problem }))
-  return checkOf(check, 'ok', say('system.exports.last', { at: new Date(run.atMs).toISOString() }))
+async function checkSchedule(sql: Sql, subject: 'archives' | 'exports'): Promise<Check> {
+  const check = `usage ${subject}`
+  const run = await readScheduledRun(sql, subject === 'archives' ? 'usage_archive' : 'usage_export')
+  if (run === null) return checkOf(check, 'ok', say(`system.${subject}.none`))
+  if (run.problem !== null) return checkOf(check, 'warning', say(`system.${subject}.failed`, { reason: run.problem }))
+  return checkOf(check, 'ok', say(`system.${subject}.last`, { at: new Date(run.atMs).toISOString() }))
 }
 
 async function listJobs(sql: Sql): Promise<OperatorSystem['jobs']> {

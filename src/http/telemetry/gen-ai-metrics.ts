@@ -12,8 +12,8 @@ import type { Receipt } from '../../base/domain/handoff.ts'
 import type { Clock } from '../../base/runtime/scheduler.ts'
 import type { Settlement } from '../../money/ledger/settlement/settlement.ts'
 import { errorType, genAi, genAiMetrics } from './attributes.ts'
-import { hrTime } from './hr-time.ts'
 import { operationName, providerName } from './provider-name.ts'
+import { hrTime } from './span.ts'
 
 type MeasuredSettlement = Pick<
   Settlement,

@@ -7,7 +7,6 @@ import {
   TraceFlags,
 } from '@opentelemetry/api'
 import type { ReadableSpan } from '@opentelemetry/sdk-trace'
-import { hrTime } from './hr-time.ts'
 
 /** What all spans of a gateway say of their origin. */
 export type SpanOrigin = Pick<ReadableSpan, 'resource' | 'instrumentationScope'>
@@ -103,4 +102,9 @@ const nothing: never[] = []
 
 function millis([seconds, nanos]: HrTime): number {
   return seconds * 1_000 + nanos / 1e6
+}
+
+/** Returns the seconds and nanoseconds of a time since the epoch. */
+export function hrTime(epochMs: number): HrTime {
+  return [Math.floor(epochMs / 1_000), Math.round((epochMs % 1_000) * 1e6)]
 }
