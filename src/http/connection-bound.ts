@@ -7,7 +7,7 @@ const latestRequest = Symbol('latest request')
 const afterAnswers = Symbol('after answers')
 const refusals = Symbol('refusals')
 const lastAnswer = Symbol('last answer')
-const hasMissedClose = Symbol('has missed close')
+const connectedMs = Symbol('connected ms')
 
 /** A connection, and what is known of its requests. */
 type ServedSocket = Socket & {
@@ -20,8 +20,8 @@ type ServedSocket = Socket & {
   [refusals]?: number
   /** Whether an answer says that it is the last one. */
   [lastAnswer]?: true
-  /** Whether its client could not be told that the gateway stops. */
-  [hasMissedClose]?: true
+  /** performance.now() when it was accepted. */
+  [connectedMs]?: number
 }
 
 /** Called at the start of each request. A symbol on the socket costs the fast path less than a map. */
@@ -98,14 +98,14 @@ export function hasLastAnswer(socket: ServedSocket): boolean {
   return socket[lastAnswer] === true
 }
 
-/** Notes that an answer has ended whose head, sent before the gateway began to stop, did not close the connection. */
-export function noteMissedClose(socket: ServedSocket): void {
-  socket[hasMissedClose] = true
+/** Called when the connection has been accepted. */
+export function noteConnected(socket: ServedSocket): void {
+  socket[connectedMs] = performance.now()
 }
 
-/** Whether the client may send one more request on this connection, because nothing told it to use another one. */
-export function missedClose(socket: ServedSocket): boolean {
-  return socket[hasMissedClose] === true
+/** performance.now() when the connection was accepted; Infinity if nobody noted it. */
+export function connectedMsOf(socket: ServedSocket): number {
+  return socket[connectedMs] ?? Number.POSITIVE_INFINITY
 }
 
 const hasServed = (socket: ServedSocket) => socket[requestsRunning] !== undefined

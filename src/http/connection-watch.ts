@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { endOfTurn } from '../base/runtime/scheduler.ts'
-import { type BoundConnection, ConnectionBound } from './connection-bound.ts'
+import { type BoundConnection, ConnectionBound, noteConnected } from './connection-bound.ts'
 
 export interface ConnectionWatchOptions {
   /**
@@ -56,6 +56,7 @@ export class ConnectionWatch {
     this.#options = options
     this.#open = new ConnectionBound(options.connectionsMax)
     server.on('connection', (socket: Socket) => {
+      noteConnected(socket)
       const connection = new WatchedConnection(socket)
       const replaced = this.#open.add(connection)
       socket.once('close', () => this.#open.remove(connection))

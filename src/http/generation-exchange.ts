@@ -66,10 +66,8 @@ export interface GenerationResponse {
   end(): void
   /** Closes the connection, unless the response has already ended. */
   destroy(): void
-  /** Call it when the answer has been sent and its head did not say that the gateway stops, as it does now. */
-  noteMissedClose(): void
-  /** Whether that happened on this connection. Then its next request may follow the stop, which its client cannot know. */
-  readonly missedClose: boolean
+  /** performance.now() when its connection was accepted; Infinity on a WebSocket, which has its own way to stop. */
+  readonly connectedMs: number
   /** Whether unsent bytes exceed the socket's high-water mark. */
   readonly needsDrain: boolean
   /** Resolves when the client has caught up, or when the signal is aborted. */

@@ -16,7 +16,11 @@ export interface InFlight {
   /** From now on answers ask their clients to open another connection. Requests are still served. */
   announceClose(): void
   readonly isClosing: boolean
-  /** Refuses new requests with `server_shutdown` from now on, except those that may follow it. */
+  /**
+   * Refuses new requests with `server_shutdown` from now on, except those on connections that were open before. Each such
+   * connection has one request left at most, whose answer closes it: refusing it, or ending the connection while it is
+   * idle, would meet the next request of a proxy that keeps it.
+   */
   close(): void
   readonly isClosed: boolean
   /** Refuses all new requests, and ends the running ones; streams get an error event. */
@@ -33,10 +37,11 @@ export interface Running {
   /** The memory that the request takes of the node's budget. `leave` gives it back. */
   readonly memory: ByteAccount
   /**
-   * Takes one of the places. Returns the error that refuses the request, or null if it may run. `mayFollowClose`: it may
-   * also run after `close`, until `abortAll`.
+   * Takes one of the places. Returns the error that refuses the request, or null if it may run.
+   *
+   * @param connectedMs performance.now() when its connection was accepted
    */
-  start(mayFollowClose?: boolean): ApiError | null
+  start(connectedMs: number): ApiError | null
   abort(reason: unknown): void
   /** Frees the place, and the memory except that of the unread answer, which is freed when the client has read it. */
   leave(unread?: UnreadAnswer | null): void
@@ -61,7 +66,8 @@ class Requests implements InFlight {
   readonly #max: number
   readonly #memory: ByteBudget
   #isClosing = false
-  #isClosed = false
+  /** performance.now() at `close`. */
+  #closedMs = Number.POSITIVE_INFINITY
   #isOver = false
   #onIdle: (() => void)[] = []
 
@@ -75,9 +81,9 @@ class Requests implements InFlight {
   }
 
   /** Adds the request to the running ones, or returns its refusal. */
-  start(request: RunningRequest, share: CustomerShare, mayFollowClose: boolean): ApiError | null {
-    const isRefused = this.#isOver || (this.#isClosed && !mayFollowClose)
-    const refusal = isRefused ? new ApiError('server_shutdown') : this.#refusal(share)
+  start(request: RunningRequest, share: CustomerShare, connectedMs: number): ApiError | null {
+    const refusal =
+      this.#isOver || connectedMs > this.#closedMs ? new ApiError('server_shutdown') : this.#refusal(share)
     if (refusal !== null) return refusal
     this.#running.add(request)
     share.running++
@@ -134,11 +140,11 @@ class Requests implements InFlight {
 
   close(): void {
     this.#isClosing = true
-    this.#isClosed = true
+    this.#closedMs = performance.now()
   }
 
   get isClosed(): boolean {
-    return this.#isClosed
+    return this.#closedMs < Number.POSITIVE_INFINITY
   }
 
   abortAll(): void {
@@ -180,8 +186,8 @@ class RunningRequest extends CancelSource implements Running, ByteAccount, Linke
     share.opened++
   }
 
-  start(mayFollowClose = false): ApiError | null {
-    return this.#requests.start(this, this.#share, mayFollowClose)
+  start(connectedMs: number): ApiError | null {
+    return this.#requests.start(this, this.#share, connectedMs)
   }
 
   take(bytes: number): boolean {

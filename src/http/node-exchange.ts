@@ -3,7 +3,7 @@ import { ApiError, memoryUsedUp } from '../base/domain/errors.ts'
 import type { CancelSignal } from '../base/runtime/cancel-signal.ts'
 import { type ByteAccount, ByteQueue } from '../base/runtime/counted-memory.ts'
 import { closeAfter, type HeaderList } from '../base/runtime/header-list.ts'
-import { hasArrived, isLastAnswer, missedClose, noteMissedClose } from './connection-bound.ts'
+import { connectedMsOf, hasArrived, isLastAnswer } from './connection-bound.ts'
 import {
   drained,
   encodeChunk,
@@ -150,12 +150,8 @@ export class NodeResponse implements GenerationResponse {
     if (!this.#response.writableEnded) this.#response.destroy()
   }
 
-  noteMissedClose(): void {
-    noteMissedClose(this.#response.req.socket)
-  }
-
-  get missedClose(): boolean {
-    return missedClose(this.#response.req.socket)
+  get connectedMs(): number {
+    return connectedMsOf(this.#response.req.socket)
   }
 
   get needsDrain(): boolean {

@@ -41,6 +41,10 @@ declare module 'fastify' {
     /** Set by the guard on endpoints of a hoster. */
     hoster: HosterCaller | null
   }
+  interface FastifyInstance {
+    /** Closes the port and goes on serving the open connections until they are gone, for `closingGraceMs` at most. Once. */
+    lastCall(): Promise<void>
+  }
 }
 
 export interface ServerOptions {
@@ -53,7 +57,7 @@ export interface ServerOptions {
   /** A client that reads none of its pending bytes for this long is disconnected. */
   readonly slowReaderMs: number
   /**
-   * How long a closing server still answers on open connections after it has stopped listening. Default 0. If
+   * How long a closing server still serves open connections after it has stopped listening. Default 0. If
    * the connection closes under a request, a proxy cannot know that the request was never read, and answers
    * 502. A proxy that cannot connect tries another node.
    */
@@ -93,12 +97,15 @@ export function createServer(options: ServerOptions): FastifyInstance {
     if (isResponsesTarget(request) && (await cellRelay?.upgrade(request, socket, head))) return
     await webSocketServerOf(request, options)?.accept(request, socket, head)
   })
+  let lastCall: Promise<void> | undefined
+  app.decorate('lastCall', () => {
+    lastCall ??= serveLast(app.server, connections, options.closingGraceMs ?? 0)
+    return lastCall
+  })
   app.addHook('preClose', async () => {
-    await stopListening(app.server)
+    await app.lastCall()
     options.agentServer?.close()
     options.responseSockets?.close()
-    const endMs = performance.now() + (options.closingGraceMs ?? 0)
-    while (connections.openCount > 0 && performance.now() < endMs) await delay(CLOSING_GRACE_CHECK_INTERVAL_MS)
     connections.close()
     cellRelay?.close()
   })
@@ -106,6 +113,13 @@ export function createServer(options: ServerOptions): FastifyInstance {
 }
 
 const CLOSING_GRACE_CHECK_INTERVAL_MS = 50
+
+/** See `FastifyInstance.lastCall`. */
+async function serveLast(server: Server, connections: ConnectionWatch, graceMs: number): Promise<void> {
+  await stopListening(server)
+  const endMs = performance.now() + graceMs
+  while (connections.openCount > 0 && performance.now() < endMs) await delay(CLOSING_GRACE_CHECK_INTERVAL_MS)
+}
 
 /** Returns the server of the WebSocket that a request asks for. Undefined: the request is served without an upgrade. */
 function webSocketServerOf(

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { startTestApp, type TestApp, type TestAppOptions, testOffer } from '../harness/app.ts'
+import { startTestApp, type TestApp, type TestAppOptions, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
 import {
   answer,
@@ -83,31 +83,17 @@ test.each(['plain', 'chunked'])(
     const customer = await gateway.customer()
     const [gate, otherGate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     upstream.respondWith(gated(gate.promise), gated(otherGate.promise))
-    const { hostname, port } = new URL(gateway.url)
-    const open = connect(Number(port), hostname)
-    const send = (chat: object) => {
-      const body = JSON.stringify(chat)
-      const size = form === 'plain' ? `content-length: ${body.length}` : 'transfer-encoding: chunked'
-      open.write(
-        `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\ncontent-type: application/json\r\n${size}\r\n\r\n`,
-      )
-      open.write(form === 'plain' ? body : `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`)
-    }
-    send({ ...hello, stream: true })
-    await once(open, 'readable')
+    const open = await openRaw(gateway.url)
+    open.send(customer, { ...hello, stream: true }, form)
+    await vi.waitFor(() => expect(open.received()).toContain('data: '), WAIT_OPTIONS)
     const other = await gateway.chat(customer, { ...hello, stream: true })
     const closing = gateway.stop({ drainMs: 10_000 })
     gate.resolve()
-    let received = ''
-    open.setEncoding('utf8').on('data', chunk => {
-      received += chunk
-    })
-    await vi.waitFor(() => expect(received).toContain('[DONE]\n\n\r\n0\r\n\r\n'))
-    expect(received).toMatch(/\r\nConnection: keep-alive\r\n/i)
-    const ended = once(open, 'end')
-    send(hello)
+    await vi.waitFor(() => expect(open.received()).toContain('[DONE]\n\n\r\n0\r\n\r\n'), WAIT_OPTIONS)
+    expect(open.received()).toMatch(/\r\nConnection: keep-alive\r\n/i)
+    open.send(customer, hello, form)
     // Ends although the other stream keeps the gateway running.
-    await ended
+    const received = await open.ended
     const second = received.slice(received.indexOf('0\r\n\r\n') + 5)
     expect(second).toMatch(/^HTTP\/1\.1 200 .*\r\nconnection: close\r\n/is)
     expect(second).toContain('chat.completion')
@@ -135,54 +121,52 @@ test('a request that finds no server while the gateway stops gets a 503, which a
   await closing
 })
 
-test('after the drain, requests on open connections are refused with Connection: close, and new connections are not accepted', async () => {
-  const { gateway } = await start({ timeouts: { closingGraceMs: 5_000 } })
-  const customer = await gateway.customer()
-  const { hostname, port } = new URL(gateway.url)
-  const open = connect(Number(port), hostname)
-  open.setEncoding('utf8')
-  await once(open, 'connect')
-  const body = JSON.stringify(hello)
-  const request = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
-  open.write(request)
-  const [served] = await once(open, 'data')
-  expect(served).toMatch(/^HTTP\/1.1 200 /)
+// Went wrong: a client behind a Kubernetes Service used connections that it had kept idle since before the stop, and got
+// a 503 that no proxy sent to another gateway (issue 40).
+test.each(['plain', 'chunked'])(
+  'an idle connection of before the stop serves one more request in the drain, a new connection none (%s body)',
+  async form => {
+    const { upstream, gateway } = await start()
+    const customer = await gateway.customer()
+    const gate = Promise.withResolvers<void>()
+    upstream.respondWith(gated(gate.promise))
+    const idle = await openRaw(gateway.url)
+    const running = await gateway.chat(customer, { ...hello, stream: true })
+    const closing = gateway.stop({ drainMs: 10_000 })
+    const late = await openRaw(gateway.url)
+    late.send(customer, hello, form)
+    expect(await late.ended).toMatch(/^HTTP\/1\.1 503 .*\r\nconnection: close\r\n.*"server_shutdown"/is)
+    idle.send(customer, hello, form)
+    expect(await idle.ended).toMatch(/^HTTP\/1\.1 200 .*\r\nconnection: close\r\n.*chat\.completion/is)
+    gate.resolve()
+    expect(await readEventStream(running)).toMatchObject({ done: true })
+    await closing
+    expect(await gateway.usage(customer)).toHaveLength(2)
+  },
+)
 
-  void gateway.stop()
-  await vi.waitFor(() => expect(fetch(`${gateway.url}/healthz`)).rejects.toThrow(), WAIT_OPTIONS)
-  open.write(request)
-  const [refused] = await once(open, 'data')
-  expect(refused).toMatch(/^HTTP\/1.1 503 /)
-  expect(refused).toMatch(/\r\nconnection: close\r\n/)
-})
-
-// A chat that began now would be cut off when the server closes, and be charged as one that its client left.
-test('after the drain, the connection of a stream that began before the stop serves no further chat', async () => {
-  const { upstream, gateway } = await start({ timeouts: { closingGraceMs: 5_000 } })
+test('after the drain, open connections are served once more, to the end of the answer, and none is accepted', async () => {
+  const { upstream, gateway } = await start({ timeouts: { closingGraceMs: 300 } })
   const customer = await gateway.customer()
+  const [idle, kept] = [await openRaw(gateway.url), await openRaw(gateway.url)]
+  kept.send(customer, hello, 'plain')
+  await vi.waitFor(() => expect(kept.received()).toContain('chat.completion'), WAIT_OPTIONS)
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(gated(gate.promise))
-  const { hostname, port } = new URL(gateway.url)
-  const open = connect(Number(port), hostname)
-  let received = ''
-  open.setEncoding('utf8').on('data', chunk => {
-    received += chunk
+  let isStopped = false
+  const closing = gateway.stop({ drainMs: 60_000 }).then(() => {
+    isStopped = true
   })
-  const send = (body: string) =>
-    open.write(
-      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
-    )
-  send(JSON.stringify({ ...hello, stream: true }))
-  await vi.waitFor(() => expect(received).toContain('data: '), WAIT_OPTIONS)
-  const closing = gateway.stop({ drainMs: 10_000 })
-  gate.resolve()
+  kept.send(customer, { ...hello, stream: true }, 'plain')
+  await vi.waitFor(() => expect(kept.received()).toContain('data: '), WAIT_OPTIONS)
   await vi.waitFor(() => expect(fetch(`${gateway.url}/healthz`)).rejects.toThrow(), WAIT_OPTIONS)
-  expect(received).toContain('[DONE]')
-  const ended = once(open, 'end')
-  send(JSON.stringify(hello))
-  await ended
-  expect(received.slice(received.indexOf('0\r\n\r\n') + 5)).toMatch(/^HTTP\/1\.1 503 .*"server_shutdown"/s)
+  idle.send(customer, hello, 'plain')
+  expect(await idle.ended).toMatch(/^HTTP\/1\.1 200 .*\r\nconnection: close\r\n/is)
+  expect(isStopped).toBe(false)
+  gate.resolve()
+  expect(await kept.ended).toMatch(/\[DONE\]/)
   await closing
+  expect(await gateway.usage(customer)).toHaveLength(3)
 })
 
 test('connections in the accept queue are served when the server stops listening', async () => {
@@ -300,3 +284,28 @@ test('settlement_unavailable: an answer whose charge cannot be committed is disc
   ])
   expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
 })
+
+/** Opens a connection that is sent requests byte by byte, as `fetch` would not. */
+async function openRaw(url: string) {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  let received = ''
+  socket.setEncoding('utf8').on('data', chunk => {
+    received += chunk
+  })
+  const ended = once(socket, 'end').then(() => received)
+  await once(socket, 'connect')
+  return {
+    ended,
+    received: () => received,
+    /** A chunked body goes through node:http, a plain one does not. */
+    send({ key }: TestCustomer, chat: object, form: string) {
+      const body = JSON.stringify(chat)
+      const size = form === 'plain' ? `content-length: ${body.length}` : 'transfer-encoding: chunked'
+      socket.write(
+        `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n${size}\r\n\r\n`,
+      )
+      socket.write(form === 'plain' ? body : `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`)
+    },
+  }
+}

@@ -8,7 +8,7 @@ import type { Log } from '../../base/runtime/log.ts'
 import { http } from '../../base/runtime/node-http.ts'
 import type { CellDirectory, CellOfKey } from '../../identity/auth/cell-directory.ts'
 import type { AllowedHosts } from '../allowed-hosts.ts'
-import { hasArrived, isLastAnswer, noteRequest } from '../connection-bound.ts'
+import { connectedMsOf, hasArrived, isLastAnswer, noteRequest } from '../connection-bound.ts'
 import { clientVendorOf, errorFormatOf } from '../error-format.ts'
 import { normalisedTarget, type OnResponse } from '../generation-routes.ts'
 import { normaliseGoogleTarget } from '../google-target.ts'
@@ -111,7 +111,7 @@ export class CellRelay {
     })
     try {
       allowedHosts.require(request)
-      const refusal = running.start()
+      const refusal = running.start(connectedMsOf(request.socket))
       if (refusal !== null) throw refusal
       const upstream = this.#open(place, request)
       running.signal.addEventListener('abort', () => upstream.destroy())

@@ -158,8 +158,6 @@ class GenerationCall {
   #errorCode: ErrorCode | null = null
   /** Whether the body was read and parsed. From then on, the rate windows count the request. */
   #isValid = false
-  /** Whether the head of the answer closes the connection, because the gateway stops. */
-  #hasSentClose = false
 
   constructor(deps: GenerationDeps, dialect: ClientDialect, request: GenerationRequest, response: GenerationResponse) {
     this.#deps = deps
@@ -170,8 +168,6 @@ class GenerationCall {
     deps.accessLog?.begun(this.#requestId)
     response.onceClosed(isComplete => {
       if (!isComplete) this.#running?.abort('client_gone')
-      // Ending the connection would meet the next request of a proxy that keeps it.
-      else if (deps.inFlight.isClosing && !this.#hasSentClose) response.noteMissedClose()
     })
   }
 
@@ -189,7 +185,7 @@ class GenerationCall {
       let body: Buffer | null = await receiveBody(this.#request, bodyLimitBytes, running.memory)
       // The client may have disconnected while its key was looked up.
       if (this.#response.isClosed) return
-      const refusal = running.start(this.#response.missedClose)
+      const refusal = running.start(this.#response.connectedMs)
       if (refusal !== null) throw refusal
       // After `start`, so that a client that disconnects during the wait is noticed.
       await bodyTurns.next(body.length, caller.customerId)
@@ -364,8 +360,7 @@ class GenerationCall {
       headers.push('openai-processing-ms', String(Math.round(elapsedMs)))
     }
     // The next request on a kept connection would come to a gateway that is shutting down.
-    this.#hasSentClose = inFlight.isClosing
-    if (this.#hasSentClose) headers.push('connection', 'close')
+    if (inFlight.isClosing) headers.push('connection', 'close')
     return headers
   }
 }

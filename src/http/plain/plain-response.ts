@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { CancelSignal } from '../../base/runtime/cancel-signal.ts'
 import type { HeaderList } from '../../base/runtime/header-list.ts'
 import { http } from '../../base/runtime/node-http.ts'
-import { missedClose, noteMissedClose } from '../connection-bound.ts'
+import { connectedMsOf } from '../connection-bound.ts'
 import { drained, encodeChunk, type GenerationResponse, type UnreadAnswer, unreadIn } from '../generation-exchange.ts'
 
 /** The connection that a response belongs to. */
@@ -64,12 +64,8 @@ export class PlainResponse implements GenerationResponse {
     this.#owner.socket.destroy()
   }
 
-  noteMissedClose(): void {
-    noteMissedClose(this.#owner.socket)
-  }
-
-  get missedClose(): boolean {
-    return missedClose(this.#owner.socket)
+  get connectedMs(): number {
+    return connectedMsOf(this.#owner.socket)
   }
 
   get needsDrain(): boolean {

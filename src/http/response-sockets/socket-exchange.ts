@@ -120,8 +120,7 @@ export class SocketResponse implements GenerationResponse {
   }
 
   // The server of WebSockets closes them itself when the gateway stops: other lanes may be in use.
-  noteMissedClose(): void {}
-  readonly missedClose = false
+  readonly connectedMs = Number.POSITIVE_INFINITY
 
   /** The connection has closed. */
   onGone(): void {

@@ -50,8 +50,8 @@ export interface App {
   /** From now on `/readyz` answers 503, so that load balancers choose another node. Requests are still served. */
   readonly announceClose: () => void
   /**
-   * Refuses new chats, lets running ones finish for `drainMs`, then ends them with an error chunk. After that
-   * it commits pending settlements, returns the leases of the node and closes everything. `signal` cuts the
+   * Refuses chats on new connections, lets running ones finish for `drainMs`, then ends them with an error chunk. After
+   * that it commits pending settlements, returns the leases of the node and closes everything. `signal` cuts the
    * drain short. The port and its connections stay open until the promise of `onDrained` resolves.
    */
   close(options: { drainMs: number; signal?: AbortSignal; onDrained?: () => Promise<void> }): Promise<void>
@@ -153,13 +153,17 @@ export async function compose(input: ComposeInput): Promise<App> {
     async close({ drainMs, signal, onDrained }) {
       inFlight.close()
       generation.responseSockets.drain()
+      const drainedMs = performance.now() + drainMs
       await inFlight.idleWithin(drainMs, signal)
-      inFlight.abortAll()
-      // Not before: chats on connections that missed the close may still need an agent.
-      agentServer.drain()
-      await inFlight.idleWithin(5_000)
       failpoint('drain-idle')
       await onDrained?.()
+      // Proxies and clients may still use connections that they have kept idle.
+      if (signal?.aborted !== true) await server.lastCall()
+      await inFlight.idleWithin(drainedMs - performance.now(), signal)
+      inFlight.abortAll()
+      // Not before: the last chats may need an agent.
+      agentServer.drain()
+      await inFlight.idleWithin(5_000)
       await running.disposeAsync()
     },
   }
