@@ -136,11 +136,14 @@ async function booksOf(
   const served = modelServer.tagsOf(customerId).size
   if (served > limits.requestsPerDay)
     problems.push(`${served} requests reached the model server, more than its daily limit`)
-  // A charge that cannot be committed in time is written off, and the client receives an error.
-  const unavailable = new Set(sent.filter(isSettlementUnavailable).map(({ requestId }) => requestId))
-  const writtenOff = rows.filter(row => row.writeoff_nanos > 0n && !unavailable.has(row.request_id))
+  const writtenOff = rows.filter(row => row.writeoff_nanos > 0n && !isVoid(row, sent))
   if (writtenOff.length > 0 && allowed.writeoffs !== true) {
-    problems.push(`written off: ${writtenOff.map(row => `${row.request_id} ${row.outcome}`).join(', ')}`)
+    const described = writtenOff.map(row => {
+      const request = sent.find(({ requestId }) => requestId === row.request_id)
+      const seen = request === undefined ? 'no known request' : `${named(request)}: ${request.ending}`
+      return `${row.request_id} ${row.outcome} for ${row.model_id} (${seen})`
+    })
+    problems.push(`written off: ${described.join(', ')}`)
   }
 
   const unexplained = new Set(charged)
@@ -173,6 +176,19 @@ async function booksOf(
   }
   for (const row of unexplained) problems.push(`${row.request_id} was charged but never sent`)
   return { problems, truncated, uncharged }
+}
+
+/**
+ * Whether the charge could not be made safe in time, so that it is written off. The client receives an error, unless it has left: the answer was
+ * whole, and only its end waited for the charge.
+ */
+function isVoid(row: UsageRow, sent: readonly Sent[]): boolean {
+  const known = sent.find(({ requestId }) => requestId === row.request_id)
+  if (known !== undefined && isSettlementUnavailable(known)) return true
+  const isAnonymous =
+    known === undefined &&
+    sent.some(each => each.requestId === null && each.model === row.model_id && each.ending === 'left')
+  return row.outcome === 'internal_error' && (known?.ending === 'left' || isAnonymous)
 }
 
 /**

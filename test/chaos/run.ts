@@ -1,5 +1,6 @@
 // `npm run chaos`: every fault, on real processes. docs/chaos.md explains the output.
-// node test/chaos/run.ts [word ...]: only the scenarios with all of the words in their names. A run without words writes a report.
+// node test/chaos/run.ts [--seed N] [word ...]: only the scenarios with all of the words in their names. A run without words writes a report.
+import { parseArgs } from 'node:util'
 import { readMachine, reportHead } from '../../bench/machine.ts'
 import { markdownPage } from '../../bench/markdown.ts'
 import { writeReport } from '../../bench/write-report.ts'
@@ -25,7 +26,11 @@ const SCENARIO_MS = 15 * 60_000
 /** Time limit to start PostgreSQL, and to stop it and every gateway. */
 const START_STOP_MS = 3 * 60_000
 
-const seed = Math.floor(Math.random() * 1_000_000)
+const { values: options, positionals: words } = parseArgs({
+  options: { seed: { type: 'string' } },
+  allowPositionals: true,
+})
+const seed = options.seed === undefined ? Math.floor(Math.random() * 1_000_000) : Number(options.seed)
 
 const scenarios: readonly Scenario[] = [
   // First, so that their nodes sleep while other scenarios run.
@@ -50,7 +55,6 @@ const scenarios: readonly Scenario[] = [
   pauseQueue(50, seed + 3),
 ]
 
-const words = process.argv.slice(2)
 const chosen = scenarios.filter(({ name }) => words.every(word => name.includes(word)))
 const startedMs = performance.now()
 const failed = new Set<string>()
