@@ -8,12 +8,11 @@ import { openDatabase } from '../src/base/db/open-database.ts'
 import { createPool } from '../src/base/db/pool.ts'
 import { systemScheduler } from '../src/base/runtime/scheduler.ts'
 import { openAccount } from '../src/money/ledger/accounts/open-account.ts'
-import type { Admission } from '../src/money/ledger/leases/admission.ts'
 import { createLedger } from '../src/money/ledger/ledger.ts'
 import { createPostgresStore } from '../src/money/ledger/postgres-store.ts'
-import type { Settlement } from '../src/money/ledger/settlement/settlement.ts'
 import { percentile } from './percentile.ts'
 import { readCpuMicros } from './process-usage.ts'
+import { sampleAdmission, sampleSettlement } from './sample-request.ts'
 
 /**
  * Measures how many requests per second the ledger alone admits and settles, on its own PostgreSQL with fsync on, and the CPU time of both
@@ -31,9 +30,6 @@ const [inFlight, customers, seconds] = [Number(values['in-flight']), Number(valu
 
 const APPLICATION = 'bench ledger'
 const KEY_ID = randomUUIDv7()
-const HOSTER_ID = randomUUIDv7()
-const HOLD_NANOS = 1_000_000n
-const limits = { requestsPerMinute: 2e9, requestsPerDay: 2e9, dailySpendCapNanos: 9_000_000_000_000_000n }
 
 const dataDir = await mkdtemp(join(tmpdir(), 'switchyard-bench-'))
 const database = await openDatabase({ dataDir, log: { info() {}, warn: console.error } })
@@ -92,57 +88,12 @@ async function addCustomer(): Promise<string> {
 }
 
 async function admitAndSettle(customerId: string): Promise<void> {
-  const admission: Admission = {
-    requestId: randomUUIDv7(),
-    customerId,
-    keyId: KEY_ID,
-    modelId: 'llama3.2:3b',
-    limits,
-    keyLimit: null,
-    memberLimit: null,
-    ask: { wantNanos: HOLD_NANOS, floorNanos: HOLD_NANOS },
-  }
+  const admission = sampleAdmission({ customerId, keyId: KEY_ID })
   const sinceMs = performance.now()
   const admitted = await ledger.admit(admission)
   if (admitted.kind !== 'granted') throw new Error(`not granted: ${admitted.kind}`)
   waitsMs.push(performance.now() - sinceMs)
-  const settlement: Settlement = {
-    ...admission,
-    label: null,
-    leaseId: admitted.hold.leaseId,
-    startedAtEpochMs: Date.now(),
-    provider: 'hoster',
-    endpointId: 'somewhere',
-    hosterId: HOSTER_ID,
-    inputTokens: 100,
-    outputTokens: 50,
-    reportedInputTokens: 100,
-    reportedOutputTokens: 50,
-    countedInputTokens: null,
-    countedOutputTokens: null,
-    usageSource: 'upstream',
-    price: { inputPicoPerToken: 150_000n, outputPicoPerToken: 600_000n },
-    parts: null,
-    reasoningTokens: null,
-    priceVersion: null,
-    priceGroup: null,
-    upstreamCostNanos: null,
-    holdNanos: HOLD_NANOS,
-    costNanos: 45_000n,
-    hosterShareNanos: 36_000n,
-    feeNanos: 9_000n,
-    writeoffNanos: 0n,
-    latencyMs: 123,
-    firstTokenMs: 12,
-    success: true,
-    outcome: 'served',
-    finishReason: 'stop',
-    attempts: [
-      { offerId: 'somewhere/llama', endpointId: 'somewhere', provider: 'hoster', outcome: 'answered', elapsedMs: 12 },
-    ],
-    routing: null,
-  }
-  await ledger.settle(settlement, admitted.hold)
+  await ledger.settle(sampleSettlement(admission, admitted.hold.leaseId), admitted.hold)
   pairs++
 }
 

@@ -1,5 +1,6 @@
-import { randomUUID, randomUUIDv7 } from 'node:crypto'
+import { randomUUIDv7 } from 'node:crypto'
 import { printProgress } from '../../bench/print-progress.ts'
+import { HOLD_NANOS, sampleAdmission, sampleLimits, sampleSettlement } from '../../bench/sample-request.ts'
 import { elementAt } from '../../src/base/runtime/collections.ts'
 import type { Admission } from '../../src/money/ledger/leases/admission.ts'
 import type { BulkRequest, LedgerStore } from '../../src/money/ledger/ledger-store.ts'
@@ -43,7 +44,6 @@ const BULK_MAX = 1_024
 const CALLS_OF_ONE = 20
 /** The tables with rows that requests change or remove. */
 const CHANGED_TABLES = ['balance', 'lease', 'usage_hour', 'usage_day', 'usage_key_day', 'endpoint_day']
-const HOLD_NANOS = 1_000_000n
 
 /** Admits and settles requests of all customers, with each kind of lease and in calls of several sizes, one call after the other. */
 export async function measureLedger(
@@ -79,15 +79,15 @@ export async function measureLedger(
   const settle = (batch: readonly Settlement[]) => settleAll(store, batch)
 
   const runStrict = async (payers: readonly KnownCustomer[], items: number, isAfterCheckpoint = false) => {
-    const batches = batchesOf(payers.map(strictRequestOf), items)
+    const batches = batchesOf(payers.map(sampleAdmission), items)
     const about = { lease: 'strict', customers: Math.min(items, new Set(payers).size), isAfterCheckpoint } as const
     await measure({ ...about, call: 'admit' }, batches, admit)
-    const settlements = batches.map(batch => batch.map(admission => settlementOf(admission, admission.requestId)))
+    const settlements = batches.map(batch => batch.map(admission => sampleSettlement(admission, admission.requestId)))
     await measure({ ...about, call: 'settle' }, settlements, settle)
     requests += payers.length
   }
   const settleBulk = async (leases: readonly KnownLease[], items: number, customersOfCall = items) => {
-    const settlements = leases.map(lease => settlementOf(strictRequestOf(lease), lease.leaseId))
+    const settlements = leases.map(lease => sampleSettlement(sampleAdmission(lease), lease.leaseId))
     const about = { call: 'settle', lease: 'bulk', customers: customersOfCall, isAfterCheckpoint: false } as const
     await measure(about, batchesOf(settlements, items), settle)
     requests += leases.length
@@ -106,9 +106,9 @@ export async function measureLedger(
 
   const endUse = await database.startUse()
   // The first requests of the day add rows to the sums; all later ones change them.
-  for (const batch of batchesOf(customers.map(strictRequestOf), LARGE)) {
+  for (const batch of batchesOf(customers.map(sampleAdmission), LARGE)) {
     await admit(batch)
-    await settle(batch.map(admission => settlementOf(admission, admission.requestId)))
+    await settle(batch.map(admission => sampleSettlement(admission, admission.requestId)))
   }
   requests += customers.length
   await runStrict(customers, LARGE)
@@ -163,72 +163,18 @@ async function settleAll(store: LedgerStore, batch: readonly Settlement[]): Prom
   for (const effect of effects.values()) throw new Error(`A request was not settled as asked: ${effect}.`)
 }
 
-const limits = { requestsPerMinute: 2e9, requestsPerDay: 2e9, dailySpendCapNanos: 9_000_000_000_000_000n }
-const HOSTER_ID = randomUUID()
-
 /** A bulk lease, and a key of its customer. */
 type KnownLease = BulkRequest & Pick<KnownCustomer, 'keyId'>
 
-function strictRequestOf({ customerId, keyId }: Pick<KnownCustomer, 'customerId' | 'keyId'>): Admission {
-  return {
-    requestId: randomUUIDv7(),
-    customerId,
-    keyId,
-    modelId: 'llama-3.3-70b',
-    limits,
-    keyLimit: null,
-    memberLimit: null,
-    ask: { wantNanos: HOLD_NANOS, floorNanos: HOLD_NANOS },
-  }
-}
-
 function bulkRequestOf({ customerId, keyId }: KnownCustomer): KnownLease {
   const wantNanos = 100_000n * HOLD_NANOS
-  return { leaseId: randomUUIDv7(), customerId, keyId, limits, wantNanos, floorNanos: wantNanos, slots: 1_000 }
-}
-
-/** A small answer of a hoster, as most are: without cached tokens, label and routing note. */
-function settlementOf(admission: Admission, leaseId: string): Settlement {
   return {
-    ...admission,
-    leaseId,
-    label: null,
-    startedAtEpochMs: Date.now(),
-    provider: 'hoster',
-    endpointId: 'a-server',
-    hosterId: HOSTER_ID,
-    inputTokens: 100,
-    outputTokens: 50,
-    reportedInputTokens: 100,
-    reportedOutputTokens: 50,
-    countedInputTokens: null,
-    countedOutputTokens: null,
-    usageSource: 'upstream',
-    price: { inputPicoPerToken: 150_000n, outputPicoPerToken: 600_000n },
-    parts: null,
-    reasoningTokens: null,
-    priceVersion: null,
-    priceGroup: null,
-    upstreamCostNanos: null,
-    holdNanos: HOLD_NANOS,
-    costNanos: 45_000n,
-    hosterShareNanos: 36_000n,
-    feeNanos: 9_000n,
-    writeoffNanos: 0n,
-    latencyMs: 123,
-    firstTokenMs: 12,
-    success: true,
-    outcome: 'served',
-    finishReason: 'stop',
-    attempts: [
-      {
-        offerId: 'a-server/llama-3.3-70b',
-        endpointId: 'a-server',
-        provider: 'hoster',
-        outcome: 'answered',
-        elapsedMs: 12,
-      },
-    ],
-    routing: null,
+    leaseId: randomUUIDv7(),
+    customerId,
+    keyId,
+    limits: sampleLimits,
+    wantNanos,
+    floorNanos: wantNanos,
+    slots: 1_000,
   }
 }
