@@ -72,6 +72,7 @@ export const actions = [
   ...['payment.reconciled', 'voucher.made', 'voucher.revoked', 'voucher.redeemed', 'payout.settled'],
   ...[
     'usage.archived',
+    'usage.exported',
     'cell.linked',
     'customer.moved',
     'customer.move_undone',

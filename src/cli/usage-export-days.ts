@@ -14,13 +14,14 @@ import {
   withDay,
 } from '../money/usage/events/export-days.ts'
 import { readUsageEvents, UsageEventsRefused } from '../money/usage/events/read-usage-events.ts'
+import { usageEventFormats } from '../money/usage/events/usage-event-formats.ts'
 import { noteScheduledRun } from '../operator/scheduled-run.ts'
 import type { UsageExportPlan } from '../start/config/read-usage.ts'
 import { openFiles } from './backup/open-files.ts'
 import { createCommand, createSession, type Session } from './command.ts'
 import { Failure } from './failure.ts'
 import { table } from './table.ts'
-import { counted, formats } from './usage-export.ts'
+import { counted } from './usage-export.ts'
 import { withDatabase } from './with-database.ts'
 
 export function exportDaysCommand(): Command {
@@ -66,7 +67,7 @@ async function exportDays({ config, output }: Session, pool: Pool, plan: UsageEx
     const span = { fromMs: Date.parse(day), untilMs: Date.parse(day) + DAY_MS }
     const events = counted(readUsageEvents(pool, span, config.usage.archiveDirectory), totals)
     try {
-      await files.write(file, bytesOf(formats[plan.format](events)))
+      await files.write(file, bytesOf(usageEventFormats[plan.format](events)))
       done.push({ day, file, rows: totals.rows, cost_usd: usdText(totals.costNanos) })
       written = withDay(written, day, sumsOf(books, day))
     } catch (error) {

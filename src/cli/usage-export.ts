@@ -3,17 +3,15 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { type Command, Option } from 'commander'
 import { type Nanos, usdText } from '../base/domain/money.ts'
-import { jsonLinesOfEvents } from '../money/usage/events/json-lines-of-events.ts'
-import { parquetOfEvents } from '../money/usage/events/parquet-of-events.ts'
 import { readUsageEvents, UsageEventsRefused } from '../money/usage/events/read-usage-events.ts'
 import type { UsageEvent } from '../money/usage/events/usage-event-columns.ts'
+import { usageEventFormats } from '../money/usage/events/usage-event-formats.ts'
+import type { UsageEventFormat } from '../wire/api/operator/usage.ts'
 import { dayArgument } from './arguments.ts'
 import { createCommand, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
 import { withDatabase } from './with-database.ts'
 import { writeNewFile } from './write-new-file.ts'
-
-export const formats = { parquet: parquetOfEvents, jsonl: jsonLinesOfEvents } as const
 
 export function exportUsageCommand(): Command {
   return createCommand('export', 'Write the usage events of all customers to a file, for analysis elsewhere', [
@@ -22,7 +20,7 @@ export function exportUsageCommand(): Command {
   ])
     .addOption(
       new Option('--format <format>', 'parquet or jsonl, which is JSON lines')
-        .choices(Object.keys(formats))
+        .choices(Object.keys(usageEventFormats))
         .default('parquet'),
     )
     .requiredOption('--from <day>', 'first UTC day; required', dayArgument)
@@ -38,14 +36,14 @@ export function exportUsageCommand(): Command {
         format,
       } = options as Record<'from' | 'out', string> & {
         readonly to?: string
-        readonly format: keyof typeof formats
+        readonly format: UsageEventFormat
       }
       const span = { fromMs: Date.parse(from), untilMs: to === null ? Date.now() : Date.parse(to) }
       if (span.fromMs >= span.untilMs) throw new UsageError('--from must be before --to.')
       const archives = resolve((options.archives as string | undefined) ?? session.config.usage.archiveDirectory)
       const totals = { rows: 0, costNanos: 0n }
       const path = await withDatabase(session, pool =>
-        write(out, formats[format](counted(readUsageEvents(pool, span, archives), totals))),
+        write(out, usageEventFormats[format](counted(readUsageEvents(pool, span, archives), totals))),
       ).catch((error: unknown) => {
         throw error instanceof UsageEventsRefused ? new Failure(error.message) : error
       })

@@ -9,6 +9,7 @@ import { findCustomer } from '../money/accounts/customers.ts'
 import type { ErasedCustomer, ErasedPerson } from '../wire/api/operator/data-protection.ts'
 import { eraseCustomer, erasePerson } from './erase.ts'
 import { exportCustomer, exportPerson, type PersonalExport } from './export-personal-data.ts'
+import { createExportPlaces } from './export-places.ts'
 import { type Actor, act } from './operator-action.ts'
 
 /**
@@ -31,25 +32,14 @@ const EXPORTS_MAX = 2
 
 /** @param pool of the desk role, with more connections than `EXPORTS_MAX` */
 export function createDataProtection(pool: Pool): DataProtection {
-  let running = 0
-  const takePlace = async (open: () => Promise<PersonalExport>): Promise<PersonalExport> => {
-    if (running >= EXPORTS_MAX)
-      throw new ApiError('too_many_concurrent_requests', { message: sayRefusal('refusal.too_many_exports') })
-    running++
-    try {
-      const opened = await open()
-      opened.json.once('close', () => running--)
-      return opened
-    } catch (error) {
-      running--
-      return refuseOutage(error)
-    }
-  }
+  const takePlace = createExportPlaces(EXPORTS_MAX)
+  const openExport = (open: () => Promise<PersonalExport>): Promise<PersonalExport> =>
+    takePlace(open, ({ json }) => json).catch(refuseOutage)
   return {
     exportPerson: (acting, personId) =>
-      takePlace(async () => exportPerson(pool, acting, await findPersonById(pool, personId))),
+      openExport(async () => exportPerson(pool, acting, await findPersonById(pool, personId))),
     exportCustomer: (acting, customerId) =>
-      takePlace(async () => exportCustomer(pool, acting, await findLiveCustomer(pool, customerId))),
+      openExport(async () => exportCustomer(pool, acting, await findLiveCustomer(pool, customerId))),
     erasePerson: (actor, personId) =>
       act(pool, actor, async sql => {
         await sql.query('SELECT FROM person WHERE person_id = $1 FOR UPDATE', [personId])

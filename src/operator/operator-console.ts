@@ -1,4 +1,6 @@
+import type { Readable } from 'node:stream'
 import type { Pool } from '../base/db/pool.ts'
+import type { Acting } from '../base/domain/acting.ts'
 import type { MemberRole } from '../base/domain/member-role.ts'
 import type { Nanos } from '../base/domain/money.ts'
 import type { Offer } from '../base/domain/offer.ts'
@@ -42,7 +44,7 @@ import type {
   UnapprovedModels,
 } from '../wire/api/operator/supply.ts'
 import type { OperatorSystem } from '../wire/api/operator/system.ts'
-import type { OperatorUsage, UsageSpan } from '../wire/api/operator/usage.ts'
+import type { OperatorUsage, UsageEventFormat, UsageEventSpan, UsageSpan } from '../wire/api/operator/usage.ts'
 import type { StatusReport } from '../wire/api/status.ts'
 import type { AlarmRules } from './alarms/alarms.ts'
 import { addCustomer, changeCustomer, inviteMember } from './change-customer.ts'
@@ -53,6 +55,7 @@ import {
   revokeCustomerKey,
   setKeyPaused,
 } from './customer-keys.ts'
+import { createUsageEventsExport } from './export-usage-events.ts'
 import { find } from './find.ts'
 import { decideGrant, grant } from './grants.ts'
 import { listCustomers } from './list-customers.ts'
@@ -139,6 +142,8 @@ export interface OperatorConsole {
   status(): Promise<StatusReport>
   /** Pieces of a CSV document, one for each day. */
   exportUsage(span: UsageSpan): Promise<AsyncGenerator<string>>
+  /** Also rejects with `too_many_concurrent_requests`, and with `changed_meanwhile` for a missing archive. */
+  exportUsageEvents(acting: Acting, span: UsageEventSpan, format: UsageEventFormat): Promise<Readable>
 }
 
 export function createOperatorConsole(deps: {
@@ -158,6 +163,8 @@ export function createOperatorConsole(deps: {
   readonly showsServerNames: boolean
   readonly openContent: OpenContent
   readonly invitations: Invitations
+  /** The directory of the files of archived months. */
+  readonly usageArchives: () => string
 }): OperatorConsole {
   const { pool, deskPool, evidence, clock, tiers, signup } = deps
   const reports = reportSql(pool)
@@ -209,5 +216,6 @@ export function createOperatorConsole(deps: {
     viewContent: (actor, requestId) => viewContent(pool, deps.openContent, actor, { customerId: null, requestId }),
     customerOfKey: keyId => customerOfKey(reports, keyId),
     exportUsage: span => operatorUsageCsv(reports, span),
+    exportUsageEvents: createUsageEventsExport(reports, deps.usageArchives),
   }
 }

@@ -65,6 +65,7 @@ export type AuditAction =
   | 'voucher.redeemed'
   | 'payout.settled'
   | 'usage.archived'
+  | 'usage.exported'
   | 'cell.linked'
   | 'customer.moved'
   | 'customer.move_undone'

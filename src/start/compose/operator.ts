@@ -131,6 +131,7 @@ export function createOperator(
     },
     openContent: content.open,
     invitations,
+    usageArchives: () => resolve(config.usage.archiveDirectory),
   })
   const { overviewIntervalMs: everyMs } = timeouts
   const watch = createOverviewWatch({

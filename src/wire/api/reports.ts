@@ -35,7 +35,7 @@ export const tokenUsageQuery = z.object({ days, interval })
 /**
  * Validates a parsed query string: one value per name, or an array for a name that was sent more than once.
  * Ignores unknown names. Throws ApiError `invalid_value` with the parameter, the allowed values and the value
- * sent.
+ * sent, or `missing_parameter`.
  */
 export function readQuery<S extends z.ZodObject>(schema: S, query: unknown): z.output<S> {
   // PostgreSQL stores no NUL, so no value can have one.
@@ -49,6 +49,8 @@ export function readQuery<S extends z.ZodObject>(schema: S, query: unknown): z.o
   const { path, message } = elementAt(parsed.error.issues, 0)
   const param = String(path[0])
   const sent = (query as Record<string, unknown>)[param]
+  if (sent === undefined)
+    throw new ApiError('missing_parameter', { param, message: `${param} is missing. It ${message}.` })
   throw new ApiError('invalid_value', { param, message: `${param} ${message}. ${describe(sent)}` })
 }
 

@@ -46,7 +46,7 @@ const writeErrors: readonly ErrorCode[] = [
 
 function docOf(
   { method, path, operatorScope, isDoneOnce }: ReplyingEndpoint,
-  { summary, query, response }: EndpointDoc,
+  { summary, query, errors = [], response }: EndpointDoc,
 ): EndpointDoc {
   const names = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
   const words = summary.replace(/[^a-zA-Z ]/g, '').split(' ')
@@ -63,6 +63,7 @@ function docOf(
     ...(query !== undefined && { query }),
     ...(isDoneOnce && { headers }),
     errors: [
+      ...errors,
       ...(method === 'GET' ? [] : writeErrors),
       ...(names.length > 0 ? (['not_found'] as const) : []),
       ...(isDoneOnce ? (['idempotency_key_reused'] as const) : []),

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { z } from 'zod'
-import { ApiError } from '../../../base/domain/errors.ts'
+import { ApiError, type ErrorCode } from '../../../base/domain/errors.ts'
 import type { OperatorScope } from '../../../base/domain/operator-scope.ts'
 import { uncounted } from '../../../base/runtime/counted-memory.ts'
 import { UUID } from '../../../base/runtime/uuid.ts'
@@ -22,7 +22,11 @@ interface OperatorEndpointDoc {
   /** The scope that a key needs for the same address under /v1/admin. Null: the address is for people only. */
   readonly scope: OperatorScope | null
   readonly schema: z.ZodType
+  /** Default: `application/json`. The request selects one of several. */
+  readonly contentTypes?: readonly string[]
   readonly query?: z.ZodType
+  /** Beyond those of all addresses. */
+  readonly errors?: readonly ErrorCode[]
 }
 
 type Handle = ReplyingEndpoint['handle']
@@ -55,7 +59,9 @@ export function operatorEndpoint(
   {
     summary,
     schema,
+    contentTypes: [contentType = 'application/json', ...others] = [],
     query,
+    errors,
     scope,
     isDoneOnce,
     needsConfirmation = false,
@@ -77,7 +83,13 @@ export function operatorEndpoint(
       tag: 'Service',
       isHidden: true,
       ...(query !== undefined && { query }),
-      response: { contentType: 'application/json', schema, description: summary },
+      ...(errors !== undefined && { errors }),
+      response: {
+        contentType,
+        schema,
+        description: summary,
+        ...(others.length > 0 && { alternatives: others.map(other => ({ contentType: other, schema })) }),
+      },
     },
     handle,
   }

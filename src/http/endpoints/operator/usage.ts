@@ -8,7 +8,14 @@ import { requestContent } from '../../../wire/api/activity.ts'
 import { latencyReport } from '../../../wire/api/console-data.ts'
 import { operatorReceipt } from '../../../wire/api/operator/receipt.ts'
 import { requestLog, requestLogQuery } from '../../../wire/api/operator/requests.ts'
-import { operatorUsage, operatorUsageQuery, usageSpan } from '../../../wire/api/operator/usage.ts'
+import {
+  operatorUsage,
+  operatorUsageQuery,
+  usageEventContentTypes,
+  usageEventSpan,
+  usageEventsQuery,
+  usageSpan,
+} from '../../../wire/api/operator/usage.ts'
 import { readQuery } from '../../../wire/api/reports.ts'
 import type { Endpoint, EndpointContext } from '../../endpoint.ts'
 import { actorOf, type OperatorEndpointDeps, operatorEndpoint } from './operator-endpoint.ts'
@@ -79,6 +86,7 @@ export function operatorUsageEndpoints({
         scope: 'read',
         summary: 'Export usage over all customers as CSV',
         schema: z.string(),
+        contentTypes: ['text/csv'],
         query: operatorUsageQuery,
       },
       async context => {
@@ -88,6 +96,29 @@ export function operatorUsageEndpoints({
           .type('text/csv; charset=utf-8')
           .header('content-disposition', `attachment; filename="usage-by-${span.by}-${span.from}-${span.until}.csv"`)
         return Readable.from(csv)
+      },
+    ),
+    operatorEndpoint(
+      'GET',
+      'usage/events',
+      {
+        scope: 'read',
+        summary: 'Export the usage events of all customers as JSON lines or Parquet',
+        schema: z.string(),
+        contentTypes: Object.values(usageEventContentTypes),
+        query: usageEventsQuery,
+        errors: ['missing_parameter', 'changed_meanwhile', 'too_many_concurrent_requests'],
+      },
+      async context => {
+        const query = readQuery(usageEventsQuery, context.request.query)
+        const { from, to, format } = query
+        const span = usageEventSpan(query, clock.epochMs())
+        const file = await operator.exportUsageEvents(actorOf({ addressOf }, context), span, format)
+        const fileName = `usage-events-${from}${to === undefined ? '' : `-${to}`}.${format}`
+        context.reply
+          .type(usageEventContentTypes[format])
+          .header('content-disposition', `attachment; filename="${fileName}"`)
+        return file
       },
     ),
   ]

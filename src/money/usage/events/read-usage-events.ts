@@ -1,12 +1,15 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
+import { access } from 'node:fs/promises'
 import { join } from 'node:path'
 import { compose } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import type { Sql } from '../../../base/db/pool.ts'
 import { elementAt } from '../../../base/runtime/collections.ts'
+import { systemErrorText } from '../../../base/runtime/error-message.ts'
 import { lowestUuidAt } from '../../../base/runtime/uuid.ts'
+import type { UsageEventSpan } from '../../../wire/api/operator/usage.ts'
 import { ID_SLACK_MS } from '../usage-export.ts'
 import { readUsageEvent, type UsageEvent } from './usage-event-columns.ts'
 
@@ -15,23 +18,19 @@ export class UsageEventsRefused extends Error {
   override name = 'UsageEventsRefused'
 }
 
-export interface EventSpan {
-  readonly fromMs: number
-  /** Exclusive. */
-  readonly untilMs: number
-}
-
 const ROWS_PER_PAGE = 5_000
 const LOWEST_UUID = '00000000-0000-0000-0000-000000000000'
 
 /**
  * Yields the usage events of all customers that started in the span: month by month, from the database or from the file of an
- * archived month, and in a month by customer and request. Holds a page at a time, and no connection between pages.
+ * archived month, and in a month by customer and request. Holds a page at a time, and no connection between pages. A file that is
+ * missing is noticed before the first page.
  *
  * @param archives the directory of the files
- * @throws UsageEventsRefused for a file that is missing or differs, and for a month that was archived meanwhile
+ * @throws UsageEventsRefused for a file that is missing, differs or cannot be read, and for a month that was archived meanwhile
  */
-export async function* readUsageEvents(sql: Sql, span: EventSpan, archives: string): AsyncGenerator<UsageEvent[]> {
+export async function* readUsageEvents(sql: Sql, span: UsageEventSpan, archives: string): AsyncGenerator<UsageEvent[]> {
+  await requireFiles(sql, span, archives)
   for (const month of monthsOf(span)) {
     const before = await stateOf(sql, month)
     const pages =
@@ -45,26 +44,42 @@ export async function* readUsageEvents(sql: Sql, span: EventSpan, archives: stri
   }
 }
 
-function isWithin(at: Date, { fromMs, untilMs }: EventSpan): boolean {
+function isWithin(at: Date, { fromMs, untilMs }: UsageEventSpan): boolean {
   return at.getTime() >= fromMs && at.getTime() < untilMs
 }
 
 interface Month {
   /** `2026-01` */
   readonly name: string
-  /** The ids of its requests, which decide the month of a row. */
+  /** The ids of its requests that may have started in the span. The id decides the month of a row. */
   readonly fromId: string
   readonly untilId: string
 }
 
 /** The months whose rows may have started in the span. */
-function* monthsOf({ fromMs, untilMs }: EventSpan): Generator<Month> {
-  const first = new Date(fromMs - ID_SLACK_MS)
+function* monthsOf({ fromMs, untilMs }: UsageEventSpan): Generator<Month> {
+  const [firstMs, lastMs] = [Math.max(0, fromMs - ID_SLACK_MS), untilMs + ID_SLACK_MS]
+  const first = new Date(firstMs)
   for (let year = first.getUTCFullYear(), month = first.getUTCMonth(); ; month++) {
     const [startMs, endMs] = [Date.UTC(year, month), Date.UTC(year, month + 1)]
-    if (startMs >= untilMs + ID_SLACK_MS) return
+    if (startMs >= lastMs) return
     const name = new Date(startMs).toISOString().slice(0, 7)
-    yield { name, fromId: lowestUuidAt(startMs), untilId: lowestUuidAt(endMs) }
+    yield {
+      name,
+      fromId: lowestUuidAt(Math.max(startMs, firstMs)),
+      untilId: lowestUuidAt(Math.min(endMs, lastMs)),
+    }
+  }
+}
+
+async function requireFiles(sql: Sql, span: UsageEventSpan, directory: string): Promise<void> {
+  const { rows } = await sql.query<{ fileName: string }>(
+    `SELECT file_name AS "fileName" FROM usage_archive WHERE month = ANY($1::date[]) AND file_name IS NOT NULL ORDER BY month`,
+    [Array.from(monthsOf(span), ({ name }) => `${name}-01`)],
+  )
+  for (const { fileName } of rows) {
+    const path = join(directory, fileName)
+    await access(path).catch(error => refuseFile(path, error))
   }
 }
 
@@ -87,7 +102,7 @@ async function* storedLines(
   sql: Sql,
   { fromId, untilId }: Month,
   state: 'live' | 'frozen',
-  { fromMs, untilMs }: EventSpan,
+  { fromMs, untilMs }: UsageEventSpan,
 ): AsyncGenerator<string[]> {
   const table = state === 'live' ? 'usage_event' : 'usage_frozen'
   let after = [LOWEST_UUID, LOWEST_UUID]
@@ -111,13 +126,8 @@ async function* archivedLines(
   { fileName, sha256 }: { readonly fileName: string; readonly sha256: string },
 ): AsyncGenerator<string[]> {
   const path = join(directory, fileName)
-  const found = await checksumOf(path)
-  if (found !== sha256) {
-    const fault = found === undefined ? 'is missing' : 'is not the one that was written'
-    throw new UsageEventsRefused(
-      `${path} ${fault}: its rows are not in the database. Put it there, or name its directory with --archives or usage.archive_directory.`,
-    )
-  }
+  const found = await checksumOf(path).catch(error => refuseFile(path, error))
+  if (found !== sha256) throw unusableFile(path, 'is not the one that was written')
   const decoder = new TextDecoder()
   let rest = ''
   for await (const chunk of compose(createReadStream(path), createGunzip()) as AsyncIterable<Buffer>) {
@@ -128,14 +138,20 @@ async function* archivedLines(
   if (rest !== '') yield [rest]
 }
 
-/** Returns the checksum in hexadecimal; undefined if there is no such file. */
-async function checksumOf(path: string): Promise<string | undefined> {
+/** Returns the checksum in hexadecimal. */
+async function checksumOf(path: string): Promise<string> {
   const hash = createHash('sha256')
-  try {
-    await pipeline(createReadStream(path), hash)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
+  await pipeline(createReadStream(path), hash)
   return hash.digest('hex')
+}
+
+function refuseFile(path: string, error: unknown): never {
+  const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT'
+  throw unusableFile(path, isMissing ? 'is missing' : `cannot be read (${systemErrorText(error)})`)
+}
+
+function unusableFile(path: string, fault: string): UsageEventsRefused {
+  return new UsageEventsRefused(
+    `${path} ${fault}: its rows are not in the database. Put it there, or name its directory with usage.archive_directory, or with --archives of a command.`,
+  )
 }

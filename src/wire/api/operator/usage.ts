@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { ApiError } from '../../../base/domain/errors.ts'
 import { UUID } from '../../../base/runtime/uuid.ts'
-import { type DaySpan, daySpan, daySpanQuery } from '../day-span.ts'
+import { type DaySpan, daySpan, daySpanQuery, utcDay } from '../day-span.ts'
 import { reportProviders } from '../reports.ts'
 
 /** What the rows of a report of usage over all customers stand for. */
@@ -145,3 +145,32 @@ export const operatorUsageColumns = [
   'margin_usd',
   'unknown_cost_usd',
 ] as const
+
+export const usageEventContentTypes = {
+  jsonl: 'application/x-ndjson',
+  parquet: 'application/vnd.apache.parquet',
+} as const
+export type UsageEventFormat = keyof typeof usageEventContentTypes
+
+export const usageEventsQuery = z.object({
+  from: utcDay.describe('The first UTC day.'),
+  to: utcDay.optional().describe('The last UTC day, exclusive. Default: now.'),
+  format: z
+    .enum(['jsonl', 'parquet'], 'must be jsonl or parquet')
+    .default('jsonl')
+    .describe('JSON lines, or a Parquet file.'),
+})
+
+export interface UsageEventSpan {
+  readonly fromMs: number
+  /** Exclusive. */
+  readonly untilMs: number
+}
+
+/** Fills in the default; no span ends after now. Throws ApiError `invalid_value` for one that is empty. */
+export function usageEventSpan({ from, to }: z.output<typeof usageEventsQuery>, nowMs: number): UsageEventSpan {
+  const fromMs = Date.parse(from)
+  const untilMs = to === undefined ? nowMs : Math.min(Date.parse(to), nowMs)
+  if (fromMs < untilMs) return { fromMs, untilMs }
+  throw new ApiError('invalid_value', { message: '`from` must be before `to` and in the past.', param: 'from' })
+}
