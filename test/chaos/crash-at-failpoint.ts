@@ -288,8 +288,13 @@ async function trafficUntil(
   }
 }
 
+/** Whether the gateway that started last has a bulk lease of the customer. The survivor may have one too. */
 async function hasBulkLease({ pool }: ChaosWorld, { customerId }: ChaosCustomer): Promise<boolean> {
-  const { rowCount } = await pool.query('SELECT FROM lease WHERE customer_id = $1 AND slots IS NOT NULL', [customerId])
+  const { rowCount } = await pool.query(
+    `SELECT FROM lease WHERE customer_id = $1 AND slots IS NOT NULL
+        AND node_id = (SELECT node_id FROM node ORDER BY started_at DESC LIMIT 1)`,
+    [customerId],
+  )
   return rowCount !== 0
 }
 
