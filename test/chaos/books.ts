@@ -207,12 +207,12 @@ const INPUT_TOKENS_MAX = 5_000
 const TOKENS_OF_A_WORD_MAX = 4
 
 /**
- * Matches by request id if the client received one, otherwise by the usage, which differs for each whole answer. No row is for a request that
- * was not sent: the partial charge of a client that left may have the same usage by chance.
+ * Matches by request id if the client received one, otherwise by the usage, which differs for each whole answer. The partial charge of a client
+ * that left may have the same usage by chance; it is for no other request, and no row is for one that was not sent.
  */
 function isFor(row: UsageRow, request: Sent): boolean {
   if (request.requestId !== null) return row.request_id === request.requestId
-  if (request.ending === 'unsent') return false
+  if (request.ending === 'unsent' || (row.outcome === 'client_gone' && request.ending !== 'left')) return false
   const { input, output } = tokensOf(request)
   const isReported = row.input_tokens === input && row.output_tokens === output
   return request.model !== 'penny' && row.model_id === request.model && isReported
