@@ -57,8 +57,8 @@ export async function createPostgres({ durable, programs }: PostgresOptions): Pr
     deskPassword: 'chaos',
     database: 'switchyard',
   }
-  // synchronous_commit stays on: without it a SIGKILL would lose commits in PostgreSQL's memory.
-  const settings = durable ? {} : { fsync: 'off', full_page_writes: 'off' }
+  // synchronous_commit stays on: without it a SIGKILL would lose commits in PostgreSQL's memory. The gateways of all scenarios run until the end.
+  const settings = { max_connections: '300', ...(durable ? {} : { fsync: 'off', full_page_writes: 'off' }) }
   await cluster.create(login)
   const { user, password, database } = login
   let connection: Connection = { host: await cluster.start(settings), port: SOCKET_PORT, user, password, database }
