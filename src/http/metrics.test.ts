@@ -22,6 +22,18 @@ test('rejected credentials are counted from zero, so that the first one is an in
   expect((await readSeries(metrics))(series)).toBe('0')
 })
 
+test('the last run of each schedule of usage rows is shown, with whether it failed', async () => {
+  const schedules = async () => [
+    { schedule: 'usage_archive', run: { atMs: 2_000, problem: null } },
+    { schedule: 'usage_export', run: { atMs: 5_000, problem: 'The disk is full.' } },
+  ]
+  const read = await readSeries(createMetrics({ ...idleGauges, schedules }))
+  expect(read('switchyard_usage_schedule_timestamp_seconds{schedule="usage_archive"}')).toBe('2')
+  expect(read('switchyard_usage_schedule_timestamp_seconds{schedule="usage_export"}')).toBe('5')
+  expect(read('switchyard_usage_schedule_failed{schedule="usage_archive"}')).toBe('0')
+  expect(read('switchyard_usage_schedule_failed{schedule="usage_export"}')).toBe('1')
+})
+
 test('a histogram contains all observations when it is read', async () => {
   const metrics = createMetrics(idleGauges)
   for (let n = 0; n < 600; n++) {

@@ -31,6 +31,14 @@ export interface Gauges {
       }
     | undefined
   >
+  /** The last runs of the schedules that archive and export usage rows. */
+  readonly schedules: () => Promise<
+    | readonly {
+        readonly schedule: string
+        readonly run: { readonly atMs: number; readonly problem: string | null }
+      }[]
+    | undefined
+  >
   /** The job of any node that has been due for the longest time; undefined without any. */
   readonly lateJob: () => Promise<{ readonly lateS: number } | undefined>
 }
@@ -171,6 +179,25 @@ export function registerGauges(registry: Registry, gauges: Gauges): void {
     async collect() {
       const problem = (await gauges.backups())?.test?.problem ?? null
       this.set(problem === null ? 0 : 1)
+    },
+  })
+  new Gauge({
+    name: 'switchyard_usage_schedule_timestamp_seconds',
+    help: 'When a schedule of usage rows last ended, with any result.',
+    labelNames: ['schedule'],
+    ...sharedGauge,
+    async collect() {
+      for (const { schedule, run } of (await gauges.schedules()) ?? []) this.set({ schedule }, run.atMs / 1000)
+    },
+  })
+  new Gauge({
+    name: 'switchyard_usage_schedule_failed',
+    help: '1 if the last run of a schedule of usage rows failed, else 0.',
+    labelNames: ['schedule'],
+    ...sharedGauge,
+    async collect() {
+      for (const { schedule, run } of (await gauges.schedules()) ?? [])
+        this.set({ schedule }, run.problem === null ? 0 : 1)
     },
   })
 }

@@ -8,7 +8,7 @@ export interface ScheduledRun {
   readonly problem: string | null
 }
 
-type Schedule = 'usage_archive' | 'usage_export'
+export type Schedule = 'usage_archive' | 'usage_export'
 
 export async function noteScheduledRun(sql: Sql, schedule: Schedule, run: ScheduledRun): Promise<void> {
   await sql.query(
@@ -19,8 +19,18 @@ export async function noteScheduledRun(sql: Sql, schedule: Schedule, run: Schedu
 
 /** Returns null before the first run. */
 export async function readScheduledRun(sql: Sql, schedule: Schedule): Promise<ScheduledRun | null> {
-  const { rows } = await sql.query<{ value: string }>('SELECT value FROM installation WHERE name = $1', [
-    `${schedule}_run`,
-  ])
-  return JSON.parse(rows[0]?.value ?? 'null') as ScheduledRun | null
+  const [found] = await readScheduledRuns(sql, [schedule])
+  return found?.run ?? null
+}
+
+/** Returns the last run of each of these schedules that has run. */
+export async function readScheduledRuns(
+  sql: Sql,
+  schedules: readonly Schedule[],
+): Promise<{ readonly schedule: Schedule; readonly run: ScheduledRun }[]> {
+  const { rows } = await sql.query<{ schedule: Schedule; value: string }>(
+    "SELECT schedule, value FROM unnest($1::text[]) AS schedule JOIN installation ON name = schedule || '_run'",
+    [schedules],
+  )
+  return rows.map(({ schedule, value }) => ({ schedule, run: JSON.parse(value) as ScheduledRun }))
 }

@@ -87,7 +87,7 @@ test('an upload that is cut for good leaves no object and no parts', async () =>
 })
 
 test.each([
-  [{ status: 403, code: 'AccessDenied' }, 'the access key may not do this. It needs s3:PutObject'],
+  [{ status: 403, code: 'AccessDenied' }, 'the access key may not do this. Exports need s3:PutObject'],
   [{ status: 507, code: 'XMinioStorageFull' }, 'the bucket is full. Free space there'],
   [{ status: 403, code: 'QuotaExceeded' }, 'the bucket is full. Free space there'],
   [{ status: 400, code: 'EntityTooLarge' }, 'scripted (400 EntityTooLarge)'],

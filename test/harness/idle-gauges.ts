@@ -13,5 +13,6 @@ export const idleGauges: Gauges = {
   endpoints: () => [],
   lastAudit: async () => undefined,
   backups: async () => undefined,
+  schedules: async () => undefined,
   lateJob: async () => undefined,
 }

@@ -58,7 +58,7 @@ const refusedKey = 'the bucket refuses the access key. Check backup.s3.access_ke
 
 const problems: Readonly<Record<string, string>> = {
   AccessDenied:
-    'the access key may not do this. It needs s3:PutObject, s3:GetObject, s3:DeleteObject, s3:ListBucket, s3:ListBucketMultipartUploads and s3:AbortMultipartUpload.',
+    'the access key may not do this. Exports need s3:PutObject and s3:AbortMultipartUpload; backups also need s3:GetObject, s3:DeleteObject, s3:ListBucket and s3:ListBucketMultipartUploads.',
   InvalidAccessKeyId: refusedKey,
   SignatureDoesNotMatch: refusedKey,
   AuthorizationHeaderMalformed: refusedKey,
