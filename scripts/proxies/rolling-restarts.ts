@@ -19,6 +19,8 @@ const kinds = [
 /** No multiple of the number of kinds. */
 const SLOW_EVERY = 21
 const FAILURES_SHOWN = 20
+/** The samples check `/readyz` every second. */
+const READY_NOTICED_MS = 2_000
 
 export interface RestartFigures {
   readonly requests: number
@@ -33,7 +35,7 @@ export interface RestartFigures {
 
 /**
  * Sends requests at a constant rate while both gateways are restarted one after the other, as an operator does: SIGTERM, then a new
- * process when the old one has ended, then the other gateway when the new one is ready. No request is sent again.
+ * process when the old one has ended, then the other gateway two seconds after the new one is ready. No request is sent again.
  *
  * @param restarts how often both are restarted
  * @param report called with the first failures when they happen, and with the count after each restart
@@ -109,6 +111,7 @@ async function restartAll(
       const { code } = await node.gateway.exited
       if (code !== 0) throw new Error(`${node.name} ended with ${code}\n${node.gateway.log()}`)
       await node.start()
+      await delay(READY_NOTICED_MS)
       if (hasGateway) await eventually(`${node.name} gets requests`, () => hasGateway(node.port))
     }
     onRestart(done)

@@ -47,6 +47,7 @@ interface Service {
 interface Traefik {
   http: {
     services: Record<string, { loadBalancer: { servers: { url: string }[] } }>
+    middlewares: { unsent: { retry: object } }
     serversTransports: { nodes: { forwardingTimeouts: { responseHeaderTimeout: string } } }
   }
 }
@@ -270,6 +271,11 @@ test('the files of Traefik pass streams and long answers, and check readiness', 
   expect(Number.parseInt(http.serversTransports.nodes.forwardingTimeouts.responseHeaderTimeout, 10)).toBeGreaterThan(
     totalS,
   )
+  expect(http.middlewares.unsent.retry).toMatchObject({
+    status: ['503'],
+    retryNonIdempotentMethod: true,
+    maxRequestBodyBytes: defaults.server.bodyLimitBytes + 1_048_576,
+  })
   for (const { loadBalancer } of Object.values(http.services)) {
     expect(loadBalancer.servers).toEqual(gateways.map(([name]) => ({ url: `http://${name}:${defaults.server.port}` })))
     expect(loadBalancer).toMatchObject({
