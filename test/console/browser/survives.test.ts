@@ -114,9 +114,9 @@ test('an open tab outlives a restart, and loads again once after an upgrade', as
   second.signal('SIGKILL')
   await second.ended
   await page.getByText('Reconnecting …').waitFor()
-  await start(await upgradedProgram(directory))
   const entry = () => page.locator('script[type=module][src]').getAttribute('src')
   const entryBefore = await entry()
+  await start(await upgradedProgram(directory))
   await expect.poll(loads).toBe(1)
   await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor()
   expect(await entry()).not.toBe(entryBefore)
