@@ -17,9 +17,9 @@ export interface InFlight {
   announceClose(): void
   readonly isClosing: boolean
   /**
-   * Refuses new requests with `server_shutdown` from now on, except those on connections that were open before. Each such
-   * connection has one request left at most, whose answer closes it: refusing it, or ending the connection while it is
-   * idle, would meet the next request of a proxy that keeps it.
+   * Refuses new requests with `server_shutdown` from now on, except on connections that are already open. Their clients
+   * do not know that the gateway is stopping, and a proxy may be sending the next request. Each of these connections serves
+   * at most one more, because the answer closes it.
    */
   close(): void
   readonly isClosed: boolean

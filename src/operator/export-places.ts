@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import { ApiError } from '../base/domain/errors.ts'
 import { sayRefusal } from '../base/domain/refusals.ts'
 
-/** Opens an export, whose place is free again when its stream closes. Rejects with `too_many_concurrent_requests` if none is free. */
+/** Opens an export, which holds a place until its stream closes. Rejects with `too_many_concurrent_requests` when all places are taken. */
 export type TakeExportPlace = <Export>(
   open: () => Promise<Export>,
   streamOf: (opened: Export) => Readable,

@@ -15,7 +15,7 @@ const EXPORTS_MAX = 2
 /**
  * Returns the function that exports the usage events of all customers, and notes that in the audit log before anything is read. The
  * stream holds no connection while its reader takes a page; it ends with an error when it cannot be completed. Rejects with ApiError:
- * `too_many_concurrent_requests`, `database_unavailable`, and `changed_meanwhile` for an archived month whose file is not there.
+ * `too_many_concurrent_requests`, `database_unavailable`, or `changed_meanwhile` when the file of an archived month is missing.
  *
  * @param archives the directory of the files of archived months
  */
