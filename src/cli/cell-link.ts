@@ -5,6 +5,7 @@ import { linkCell } from '../operator/cells/link-cell.ts'
 import { createCommand, createSession } from './command.ts'
 import { peersWithDatabase, requireCells } from './require-cells.ts'
 import { withDatabase } from './with-database.ts'
+import { withPeers } from './with-peers.ts'
 
 export function cellLinkCommand(): Command {
   return createCommand(
@@ -15,8 +16,8 @@ export function cellLinkCommand(): Command {
     const session = createSession(options)
     const cells = requireCells(session)
     const peers = peersWithDatabase(cells)
-    const { isNew, added } = await withDatabase(session, async pool => {
-      const linked = await linkCell(pool, cells.name, peers)
+    const { isNew, added, waiting } = await withDatabase(session, async pool => {
+      const linked = await withPeers(peers, databases => linkCell(pool, cells.name, databases))
       if (linked.isNew || linked.added.length > 0)
         await noteAction(pool, {
           ...commandLine,
@@ -25,11 +26,15 @@ export function cellLinkCommand(): Command {
       return linked
     })
     session.output.result(
-      { cell: cells.name, is_new: isNew, added },
+      { cell: cells.name, is_new: isNew, added, waiting },
       added.length === 0
-        ? `${cells.name} is linked to ${peers.length} other cells. Nothing was changed.`
+        ? `${cells.name} publishes its keys, and follows ${peers.length - waiting.length} of ${peers.length} other cells.`
         : `${cells.name} follows ${added.join(', ')} now.`,
     )
-    session.output.note('Each cell follows the others itself: run this command in all of them.')
+    session.output.note(
+      waiting.length === 0
+        ? 'Each cell follows the others itself: run this command in all of them.'
+        : `These cells publish no keys yet: ${waiting.join(', ')}. Run this command there, and then here again.`,
+    )
   })
 }

@@ -5,10 +5,11 @@ import type { CellDatabase } from '../operator/cells/move-customer.ts'
 /** Runs `work` on the databases of other cells, and closes their connections. */
 export async function withPeers<T>(
   peers: readonly PeerDatabase[],
-  work: (databases: CellDatabase[]) => Promise<T>,
+  work: (databases: (PeerDatabase & CellDatabase)[]) => Promise<T>,
 ): Promise<T> {
   const databases = peers.map(({ name, databaseUrl }) => ({
     name,
+    databaseUrl,
     pool: createPool(
       { connectionString: databaseUrl },
       { max: 2, applicationName: 'switchyard cli', statementTimeoutMs: 0, lockTimeoutMs: 10_000 },

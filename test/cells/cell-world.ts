@@ -66,16 +66,22 @@ export async function startCellWorld(): Promise<CellWorld> {
         ? runInProcess(args, { cwd: directory, env })
         : runCli(args, { cwd: directory, env: { ...env, SWITCHYARD_FAILPOINTS: failpoints } })
     }
-    const { code, stderr } = await cli(['cell', 'link'])
-    if (code !== 0) throw new Error(stderr)
+    await link(cli)
     const offers = [testOffer(upstream.baseUrl, { endpoint: { endpointId: `server-of-${part.name}` } })]
     const app = await startTestApp({ database: part.database, masterKey, yaml, offers })
     started.defer(() => app.close())
     part.front.leadTo(app.url)
     cells.push({ ...part, upstream, cli, app })
   }
+  // The first cell was linked when the second published nothing yet.
+  await link(cells[0]!.cli)
   const running = started.move()
   return { a: cells[0] as Cell, b: cells[1] as Cell, close: () => running.disposeAsync() }
+}
+
+async function link(cli: Cell['cli']): Promise<void> {
+  const { code, stderr } = await cli(['cell', 'link'])
+  if (code !== 0) throw new Error(stderr)
 }
 
 /** A port that is known before the gateway behind it has one. */

@@ -178,14 +178,37 @@ test('a database without logical replication is not linked, and a cell keeps its
   await expect(linkCell(plain.pool, 'c', [])).rejects.toThrow(/wal_level/)
   await expect(linkCell(world.a.database.pool, 'c', [])).rejects.toThrow(/this database is the cell a, not c/)
   const again = await world.a.cli(['cell', 'link', '--json'])
-  expect(JSON.parse(again.stdout)).toEqual({ cell: 'a', is_new: false, added: [] })
-  for (const [cell, peer] of [
-    [world.a, 'b'],
-    [world.b, 'a'],
+  expect(JSON.parse(again.stdout)).toEqual({ cell: 'a', is_new: false, added: [], waiting: [] })
+  for (const [cell, links] of [
+    [world.a, [[], ['b']]],
+    [world.b, [['a']]],
   ] as const) {
-    const { rows } = await cell.database.pool.query<{ detail: object }>(
-      "SELECT detail FROM audit_entry WHERE action = 'cell.linked'",
+    const { rows } = await cell.database.pool.query<{ peers: string[] }>(
+      "SELECT detail->'peers' AS peers FROM audit_entry WHERE action = 'cell.linked' ORDER BY entry_id",
     )
-    expect(rows).toMatchObject([{ detail: { peers: [peer] } }])
+    expect(rows.map(({ peers }) => peers)).toEqual(links)
   }
+})
+
+test('the first cell that was linked follows the others, and a subscription that follows nothing is made again', async () => {
+  const customer = await world.b.app.customer()
+  await untilKnown(world.a, customer.key)
+  expect((await world.a.app.chat(customer, body)).status).toBe(200)
+  await world.b.app.settled(customer, 1)
+
+  // As an earlier version linked cells: the subscription is older than the publication.
+  const [a, b] = [world.a.database.pool, world.b.database.pool]
+  await a.query('DROP SUBSCRIPTION switchyard_b_to_a')
+  await b.query('ALTER PUBLICATION switchyard_cell RENAME TO hidden')
+  const waiting = await world.a.cli(['cell', 'link', '--json'])
+  expect(JSON.parse(waiting.stdout)).toEqual({ cell: 'a', is_new: false, added: [], waiting: ['b'] })
+  expect(waiting.stderr).toContain('publish no keys yet: b.')
+  await a.query(`CREATE SUBSCRIPTION switchyard_b_to_a CONNECTION '${world.b.databaseUrl}' PUBLICATION switchyard_cell`)
+  await world.b.app.customer()
+  await b.query('ALTER PUBLICATION hidden RENAME TO switchyard_cell')
+  const late = await world.b.app.customer()
+  const linked = await world.a.cli(['cell', 'link', '--json'])
+  expect(JSON.parse(linked.stdout)).toMatchObject({ added: ['b'], waiting: [] })
+  await untilKnown(world.a, customer.key)
+  await untilKnown(world.a, late.key)
 })

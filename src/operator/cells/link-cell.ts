@@ -1,5 +1,6 @@
 import type { Pool, Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import type { CellDatabase } from './move-customer.ts'
 
 export interface PeerDatabase {
   readonly name: string
@@ -12,6 +13,8 @@ export interface LinkedCell {
   readonly isNew: boolean
   /** The peers to which a subscription began now. */
   readonly added: readonly string[]
+  /** The peers that publish nothing yet. A later call subscribes to them. */
+  readonly waiting: readonly string[]
 }
 
 /** The row filter of a publication needs this version. */
@@ -21,19 +24,31 @@ const SERVER_VERSION_MIN = 150_000
  * Names this database, publishes where its keys are served, and subscribes to what the peers publish. What exists stays, so a
  * repeat changes nothing. Throws an Error for the operator.
  */
-export async function linkCell(pool: Pool, name: string, peers: readonly PeerDatabase[]): Promise<LinkedCell> {
+export async function linkCell(
+  pool: Pool,
+  name: string,
+  peers: readonly (PeerDatabase & CellDatabase)[],
+): Promise<LinkedCell> {
   await requireReplication(pool)
   const { isNew } = await queryRow<{ isNew: boolean }>(pool, 'SELECT start_cell($1) AS "isNew"', [name])
-  const { rows: publications } = await pool.query('SELECT FROM pg_publication WHERE pubname = $1', [PUBLICATION])
   // Only the rows of this cell: those of others would come back to them.
-  if (publications.length === 0)
+  if (!(await isPublished(pool)))
     await runFormatted(pool, `CREATE PUBLICATION ${PUBLICATION} FOR TABLE cell_key WHERE (cell = %L)`, [name])
   const added: string[] = []
-  for (const peer of peers) if (await subscribe(pool, name, peer)) added.push(peer.name)
-  return { isNew, added }
+  const waiting: string[] = []
+  for (const peer of peers) {
+    if (!(await isPublished(peer.pool))) waiting.push(peer.name)
+    else if (await subscribe(pool, name, peer)) added.push(peer.name)
+  }
+  return { isNew, added, waiting }
 }
 
 const PUBLICATION = 'switchyard_cell'
+
+async function isPublished(sql: Sql): Promise<boolean> {
+  const { rows } = await sql.query('SELECT FROM pg_publication WHERE pubname = $1', [PUBLICATION])
+  return rows.length > 0
+}
 
 async function requireReplication(sql: Sql): Promise<void> {
   const { version, level } = await queryRow<{ version: number; level: string }>(
@@ -45,14 +60,22 @@ async function requireReplication(sql: Sql): Promise<void> {
     throw new Error(`wal_level of PostgreSQL is ${level}. Set it to logical in postgresql.conf and restart PostgreSQL.`)
 }
 
-/** Returns whether the subscription is new. Outside of a transaction, as PostgreSQL demands: it makes a slot at the peer. */
+/**
+ * Returns whether the subscription is new. PostgreSQL reads the tables of a publication when it subscribes, so a subscription from
+ * before the publication follows nothing, ever: it is made again. Outside of transactions, as PostgreSQL demands for slots of a peer.
+ */
 async function subscribe(pool: Pool, name: string, peer: PeerDatabase): Promise<boolean> {
   const subscription = subscriptionName(name, peer.name)
-  const { rows } = await pool.query(
-    'SELECT FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid WHERE subname = $1 AND datname = current_database()',
+  const { rows } = await pool.query<{ hasTable: boolean }>(
+    `SELECT EXISTS (SELECT FROM pg_subscription_rel WHERE srsubid = s.oid) AS "hasTable"
+     FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid WHERE subname = $1 AND datname = current_database()`,
     [subscription],
   )
-  if (rows.length > 0) return false
+  const [found] = rows
+  if (found?.hasTable) return false
+  if (found !== undefined) await runFormatted(pool, 'DROP SUBSCRIPTION %I', [subscription])
+  // What an earlier subscription brought would collide with the first copy of this one.
+  await pool.query('DELETE FROM cell_key WHERE cell = $1', [peer.name])
   await runFormatted(pool, `CREATE SUBSCRIPTION %I CONNECTION %L PUBLICATION ${PUBLICATION}`, [
     subscription,
     peer.databaseUrl,
