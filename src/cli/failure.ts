@@ -3,6 +3,11 @@ export class Failure extends Error {
   override name = 'Failure'
 }
 
+/** Thrown when another process does the same work at the moment. The exit code is 3: a schedule does not count it as a failure. */
+export class Busy extends Failure {
+  override name = 'Busy'
+}
+
 /** Thrown by the action of a command when its arguments are invalid. The exit code is 2. */
 export class UsageError extends Error {
   override name = 'UsageError'

@@ -19,7 +19,7 @@ import { noteScheduledRun } from '../operator/scheduled-run.ts'
 import type { UsageExportPlan } from '../start/config/read-usage.ts'
 import { openFiles } from './backup/open-files.ts'
 import { createCommand, createSession, type Session } from './command.ts'
-import { Failure } from './failure.ts'
+import { Busy, Failure } from './failure.ts'
 import { table } from './table.ts'
 import { counted } from './usage-export.ts'
 import { withDatabase } from './with-database.ts'
@@ -52,7 +52,7 @@ type WrittenDay = Readonly<Record<'day' | 'file' | 'cost_usd', string> & { rows:
 /** A day is noted when its file is complete: if this process is killed in between, the next one writes the same file again. */
 async function exportDays({ config, output }: Session, pool: Pool, plan: UsageExportPlan): Promise<WrittenDay[]> {
   await using locked = await tryAdvisoryLock(pool, EXPORT_LOCK)
-  if (locked === undefined) throw new Failure('Another command exports these days. Wait until it has ended.')
+  if (locked === undefined) throw new Busy('Another command exports these days. Wait until it has ended.')
   const files = await openFiles(plan.place)
   const target = `${placeName(plan.place)} ${plan.format}`
   const today = new Date().toISOString().slice(0, 10)

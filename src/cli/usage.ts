@@ -17,7 +17,7 @@ import { noteScheduledRun } from '../operator/scheduled-run.ts'
 import { monthArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { confirm } from './confirm.ts'
-import { Failure } from './failure.ts'
+import { Busy, Failure } from './failure.ts'
 import { table } from './table.ts'
 import { exportUsageCommand } from './usage-export.ts'
 import { exportDaysCommand } from './usage-export-days.ts'
@@ -90,7 +90,7 @@ async function archiveAll(
   directory: string,
 ): Promise<ReportedMonth[]> {
   await using locked = await tryAdvisoryLock(pool, ARCHIVE_LOCK)
-  if (locked === undefined) throw new Failure('Another command archives usage rows. Wait until it has ended.')
+  if (locked === undefined) throw new Busy('Another command archives usage rows. Wait until it has ended.')
   const lock = lockDirectory(directory)
   const done: ReportedMonth[] = []
   try {
@@ -122,7 +122,7 @@ function lockDirectory(directory: string): FileLock {
   } catch (error) {
     throw new Failure(`Cannot write to ${directory}: ${systemErrorText(error)}. Nothing was archived.`)
   }
-  if (lock === undefined) throw new Failure(`Another command archives to ${directory}. Wait until it has ended.`)
+  if (lock === undefined) throw new Busy(`Another command archives to ${directory}. Wait until it has ended.`)
   return lock
 }
 

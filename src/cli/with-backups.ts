@@ -11,7 +11,7 @@ import { hasDatabase } from '../start/has-database.ts'
 import type { BackupStore } from './backup/backup-store.ts'
 import { openStore } from './backup/open-store.ts'
 import type { Session } from './command.ts'
-import { Failure } from './failure.ts'
+import { Busy, Failure } from './failure.ts'
 import { noDatabase } from './with-database.ts'
 
 export interface Backups {
@@ -66,7 +66,7 @@ function lockBackups(dataDir: string): () => void {
   const isNew = !existsSync(path)
   const lock = tryFileLock(path, 'exclusive')
   if (lock === undefined)
-    throw new Failure(`Another backup or restore test of ${dataDir} is running. Try again when it has ended.`)
+    throw new Busy(`Another backup or restore test of ${dataDir} is running. Try again when it has ended.`)
   if (isNew) giveToSameOwner(path)
   return () => lock.release()
 }

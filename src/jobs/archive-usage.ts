@@ -18,8 +18,10 @@ export async function archiveUsage(
 ): Promise<void> {
   const before = await archivableBefore(sql, keepMonths)
   const months = (await unarchivedMonths(sql, before)).map(({ month }) => month)
-  const problem = months.length === 0 ? null : await run(['usage', 'archive', '--before', before, '--yes'], signal)
+  const failure = months.length === 0 ? null : await run(['usage', 'archive', '--before', before, '--yes'], signal)
   signal.throwIfAborted()
+  if (failure?.isBusy) return log.info({ reason: failure.reason }, 'no usage rows were archived')
+  const problem = failure?.reason ?? null
   if (problem !== null)
     log.error({ reason: problem, months }, 'usage rows could not be archived; trying again tomorrow')
   else if (months.length > 0) log.info({ months }, 'archived usage rows')

@@ -14,12 +14,14 @@ export interface BackupJobDeps extends CommandJobDeps {
 export async function backUp({ sql, plan, run, clock, log }: BackupJobDeps, signal: AbortSignal): Promise<void> {
   for (const [kind, words] of steps) {
     if (backupDue(plan, await readBackupState(sql), clock.epochMs()) !== kind) continue
-    const reason = await run(words, signal)
-    if (signal.aborted) return
-    if (reason === null) {
+    const failure = await run(words, signal)
+    // The next run of the job, in a minute, looks again.
+    if (signal.aborted || failure?.isBusy) return
+    if (failure === null) {
       log.info({}, kind === 'backup' ? 'made a backup' : 'restored a backup as a test')
       continue
     }
+    const { reason } = failure
     log.error({ reason }, kind === 'backup' ? 'a backup failed' : 'a backup could not be restored as a test')
     await noteBackupFailure(sql, { atMs: clock.epochMs(), reason })
   }

@@ -6,8 +6,10 @@ import type { CommandJobDeps } from './command-job.ts'
  * seconds of CPU time. Throws when the gateway stops meanwhile, so that the job runs again.
  */
 export async function exportUsage({ sql, run, clock, log }: CommandJobDeps, signal: AbortSignal): Promise<void> {
-  const problem = await run(['usage', 'export-days'], signal)
+  const failure = await run(['usage', 'export-days'], signal)
   signal.throwIfAborted()
+  if (failure?.isBusy) return log.info({ reason: failure.reason }, 'no usage events were exported')
+  const problem = failure?.reason ?? null
   if (problem === null) log.info({}, 'exported usage events')
   else log.error({ reason: problem }, 'usage events could not be exported; trying again tomorrow')
   await noteScheduledRun(sql, 'usage_export', { atMs: clock.epochMs(), problem })

@@ -137,7 +137,7 @@ test('two processes never back up at the same time', async () => {
     ['backup', 'verify', '--restore'],
   ])
     expect(await run(args)).toMatchObject({
-      code: 1,
+      code: 3,
       stderr: `Another backup or restore test of ${dataDir} is running. Try again when it has ended.\n`,
     })
   lock?.release()

@@ -109,7 +109,7 @@ test('a directory that is missing or full is named, and nothing is noted', async
 test('two processes never export at the same time', async () => {
   const other = await world.pool.pg.connect()
   await other.query('SELECT pg_advisory_lock($1)', [0x6578706f])
-  expect(await exportDays()).toMatchObject({ code: 1, stderr: expect.stringContaining('Another command exports') })
+  expect(await exportDays()).toMatchObject({ code: 3, stderr: expect.stringContaining('Another command exports') })
   other.release(true)
 })
 

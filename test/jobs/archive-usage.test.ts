@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers'
 import { expect, test, vi } from 'vitest'
 import { createPool, type Pool } from '../../src/base/db/pool.ts'
 import { queryRow } from '../../src/base/db/query-row.ts'
+import { EXIT_BUSY } from '../../src/base/runtime/own-command.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { archiveUsage } from '../../src/jobs/archive-usage.ts'
 import { unarchivedMonths } from '../../src/money/ledger/archive/usage-months.ts'
@@ -51,7 +52,7 @@ function runJob(machine = 'a', { signal = new AbortController().signal, killed =
     })
     for (const end of [signal, killed]) end.addEventListener('abort', () => child.kill('SIGKILL'))
     const [errors, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
-    return code === 0 ? null : (errors.trim().split('\n').at(-1) ?? '')
+    return code === 0 ? null : { reason: errors.trim().split('\n').at(-1) ?? '', isBusy: code === EXIT_BUSY }
   }
   return archiveUsage({ sql: gateway, keepMonths: 1, run, clock: systemClock, log }, signal)
 }
@@ -148,7 +149,9 @@ test('a second machine does not archive at the same time', async () => {
   const first = runJob('a')
   await waitsIn('freeze_usage_month')
   await runJob('b')
-  expect(await problem()).toBe('Another command archives usage rows. Wait until it has ended.')
+  expect(await problem(), 'no run failed').toBe(undefined)
+  const reason = 'Another command archives usage rows. Wait until it has ended.'
+  expect(log.info).toHaveBeenLastCalledWith({ reason }, 'no usage rows were archived')
   await release()
   await first
   expect(await problem()).toBe(null)
