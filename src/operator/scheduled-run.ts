@@ -10,6 +10,11 @@ export interface ScheduledRun {
 
 export type Schedule = 'usage_archive' | 'usage_export'
 
+export interface NamedRun {
+  readonly schedule: Schedule
+  readonly run: ScheduledRun
+}
+
 export async function noteScheduledRun(sql: Sql, schedule: Schedule, run: ScheduledRun): Promise<void> {
   await sql.query(
     'INSERT INTO installation (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
@@ -24,10 +29,7 @@ export async function readScheduledRun(sql: Sql, schedule: Schedule): Promise<Sc
 }
 
 /** Returns the last run of each of these schedules that has run. */
-export async function readScheduledRuns(
-  sql: Sql,
-  schedules: readonly Schedule[],
-): Promise<{ readonly schedule: Schedule; readonly run: ScheduledRun }[]> {
+export async function readScheduledRuns(sql: Sql, schedules: readonly Schedule[]): Promise<NamedRun[]> {
   const { rows } = await sql.query<{ schedule: Schedule; value: string }>(
     "SELECT schedule, value FROM unnest($1::text[]) AS schedule JOIN installation ON name = schedule || '_run'",
     [schedules],

@@ -31,7 +31,7 @@ export interface OperatorSetupDeps {
   readonly drivers: readonly PaymentDriver[]
   readonly offers: () => readonly Offer[]
   /** Without a backup in as many hours there is an alarm; 0: backups are made by other means. */
-  readonly backupHours: number
+  readonly backupHours: () => number
   /** The path of the configuration file, whether or not it exists. */
   readonly configFile: string
   /** The address that people use, such as https://gateway.example. */
@@ -47,7 +47,7 @@ export function createOperatorSetup(deps: OperatorSetupDeps): OperatorSetup {
         providerStep(offers()),
         mailStep(mail.canSend),
         paymentStep(drivers),
-        backupStep((await readBackupState(sql)).lastMs, backupHours, clock.epochMs()),
+        backupStep((await readBackupState(sql)).lastMs, backupHours(), clock.epochMs()),
         tlsStep(baseUrl()),
       ],
     }),

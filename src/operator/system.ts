@@ -8,7 +8,7 @@ import type { AlarmRules } from './alarms/alarms.ts'
 import { isBackupDue, readBackupState } from './backup-state.ts'
 import { lateJobWarning, readLateJob } from './late-job.ts'
 import { listNodes } from './overview.ts'
-import { readScheduledRun } from './scheduled-run.ts'
+import { readScheduledRun, type Schedule } from './scheduled-run.ts'
 import { systemSentences } from './system-sentences.ts'
 import { TIMETABLE_RUNS } from './timetable-runs.ts'
 
@@ -22,12 +22,12 @@ export async function readSystem(
   {
     version,
     settings,
-    rules: { backupHours, archivesUsage, exportsUsage },
+    rules: { backupHours, schedules },
     nowMs,
   }: {
     version: string
     settings: OperatorSystem['settings']
-    rules: Pick<AlarmRules, 'backupHours' | 'archivesUsage' | 'exportsUsage'>
+    rules: Pick<AlarmRules, 'backupHours' | 'schedules'>
     nowMs: number
   },
 ): Promise<OperatorSystem> {
@@ -39,8 +39,7 @@ export async function readSystem(
       checkClock(sql, nowMs),
       checkJobs(sql),
       checkBackups(sql, backupHours, nowMs),
-      ...(archivesUsage ? [checkSchedule(sql, 'archives')] : []),
-      ...(exportsUsage ? [checkSchedule(sql, 'exports')] : []),
+      ...schedules.map(schedule => checkSchedule(sql, schedule)),
     ]),
     listJobs(sql),
   ])
@@ -93,9 +92,10 @@ async function checkBackups(sql: Sql, backupHours: number, nowMs: number): Promi
   return checkOf(check, state, joined(last, tested))
 }
 
-async function checkSchedule(sql: Sql, subject: 'archives' | 'exports'): Promise<Check> {
+async function checkSchedule(sql: Sql, schedule: Schedule): Promise<Check> {
+  const subject = schedule === 'usage_archive' ? 'archives' : 'exports'
   const check = `usage ${subject}`
-  const run = await readScheduledRun(sql, subject === 'archives' ? 'usage_archive' : 'usage_export')
+  const run = await readScheduledRun(sql, schedule)
   if (run === null) return checkOf(check, 'ok', say(`system.${subject}.none`))
   if (run.problem !== null) return checkOf(check, 'warning', say(`system.${subject}.failed`, { reason: run.problem }))
   return checkOf(check, 'ok', say(`system.${subject}.last`, { at: new Date(run.atMs).toISOString() }))

@@ -100,7 +100,7 @@ test('an https address counts as TLS', async () => {
     mail: { canSend: false, send: async () => false, url: path => path },
     drivers: [],
     offers: () => [],
-    backupHours: 0,
+    backupHours: () => 0,
     configFile: '/etc/switchyard.yaml',
     baseUrl: () => 'https://gateway.example',
   })

@@ -11,7 +11,7 @@ const lastRuns = async () => {
   const { jobs } = await readSystem(world.database.pool, {
     version: '',
     settings: [],
-    rules: { backupHours: 0, archivesUsage: false, exportsUsage: false },
+    rules: { backupHours: 0, schedules: [] },
     nowMs: Date.now(),
   })
   return Object.fromEntries(jobs.map(({ name, last_run_at }) => [name, last_run_at]))

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Offer } from '../../base/domain/offer.ts'
 import type { ShownServer } from '../../wire/api/operator/overview.ts'
+import type { Schedule } from '../scheduled-run.ts'
 import { type AlarmFacts, alarmsOf } from './alarms.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 29)
@@ -42,16 +43,13 @@ const calm: AlarmFacts = {
   disks: [],
   createdMs: NOW_MS - DAY_MS,
   backups: { lastMs: null, stored: null, failure: null, test: null },
-  archiveRun: null,
-  exportRun: null,
+  scheduledRuns: [],
   silentProviders: [],
   rotation: null,
   rules: {
     promotionDayNanos: 1n,
     backupHours: 168,
-    isEmbedded: true,
-    archivesUsage: true,
-    exportsUsage: true,
+    schedules: ['usage_archive', 'usage_export'],
     providers: [],
   },
   nowMs: NOW_MS,
@@ -59,6 +57,9 @@ const calm: AlarmFacts = {
 const rules = (more: Partial<AlarmFacts['rules']>): Partial<AlarmFacts> => ({ rules: { ...calm.rules, ...more } })
 const backups = (more: Partial<AlarmFacts['backups']>): Partial<AlarmFacts> => ({
   backups: { ...calm.backups, ...more },
+})
+const lastRun = (schedule: Schedule, problem: string | null): Partial<AlarmFacts> => ({
+  scheduledRuns: [{ schedule, run: { atMs: NOW_MS, problem } }],
 })
 const disk = (free: number, size: number) => ({
   host: 'a',
@@ -125,16 +126,15 @@ test.each<[string, Partial<AlarmFacts>, string[]]>([
     backups({ lastMs: NOW_MS, test: { name: 'b', atMs: NOW_MS, elapsedMs: 1, problem: 'It is damaged.' } }),
     ['danger restore_test_failed'],
   ],
-  ['an archive that failed', { archiveRun: { atMs: NOW_MS, problem: 'It is full.' } }, ['warn usage_archive_failed']],
-  ['an export that failed', { exportRun: { atMs: NOW_MS, problem: 'It is full.' } }, ['warn usage_export_failed']],
-  ['an archive', { archiveRun: { atMs: NOW_MS, problem: null } }, []],
+  ['an archive that failed', lastRun('usage_archive', 'It is full.'), ['warn usage_archive_failed']],
+  ['an export that failed', lastRun('usage_export', 'It is full.'), ['warn usage_export_failed']],
+  ['an archive', lastRun('usage_archive', null), []],
   [
     'an archive that failed before its schedule ended',
-    { archiveRun: { atMs: NOW_MS, problem: 'It is full.' }, ...rules({ archivesUsage: false }) },
+    { ...lastRun('usage_archive', 'It is full.'), ...rules({ schedules: ['usage_export'] }) },
     [],
   ],
   ['backups by other means', { createdMs: 0, ...rules({ backupHours: 0 }) }, []],
-  ['a PostgreSQL of its own', { createdMs: 0, ...rules({ isEmbedded: false }) }, []],
   ['a price above cost', { offers: [offer([2n, 2n], [1n, 2n])] }, []],
   ['a price without a known cost', { offers: [offer([2n, 2n])] }, []],
   ['a price below cost', { offers: [offer([2n, 2n], [1n, 3n])] }, ['warn price_below_cost openai/m']],

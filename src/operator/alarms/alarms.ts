@@ -7,7 +7,7 @@ import type { LastAudit } from '../../money/ledger/audit/last-audit.ts'
 import type { PromotionState } from '../../money/payouts/promotions.ts'
 import type { Alarm, Overview, ShownServer } from '../../wire/api/operator/overview.ts'
 import { type LateJob, lateJobWarning } from '../late-job.ts'
-import type { ScheduledRun } from '../scheduled-run.ts'
+import type { Schedule } from '../scheduled-run.ts'
 import { alarmSentences } from './alarm-sentences.ts'
 import type { InstallationState } from './installation-state.ts'
 
@@ -17,14 +17,10 @@ const say = sentencesOf(alarmSentences)
 export interface AlarmRules {
   /** The budget of a day for what promotion credit pays to hosters. */
   readonly promotionDayNanos: Nanos
-  /** Without a backup in as many hours there is an alarm; 0: never. */
+  /** Without a backup in as many hours there is an alarm; 0: never, and backups are made by other means. */
   readonly backupHours: number
-  /** `switchyard backup` is what backs the database up. */
-  readonly isEmbedded: boolean
-  /** Whether a schedule archives old usage rows. */
-  readonly archivesUsage: boolean
-  /** Whether a schedule exports usage events. */
-  readonly exportsUsage: boolean
+  /** The daily schedules that are set up. */
+  readonly schedules: readonly Schedule[]
   /** The payment providers that are set up. */
   readonly providers: readonly { readonly name: string; readonly hasWebhook: boolean }[]
 }
@@ -284,10 +280,9 @@ function diskAlarms({ disks }: AlarmFacts): Found[] {
 
 const gigabytes = (bytes: number) => (bytes / GB).toFixed(1)
 
-function backupAlarms({ backups, createdMs, rules: { backupHours, isEmbedded }, nowMs }: AlarmFacts): Found[] {
+function backupAlarms({ backups, createdMs, rules: { backupHours }, nowMs }: AlarmFacts): Found[] {
   const { lastMs, failure, test } = backups
-  // Of a database of its own, the gateway knows no backups.
-  if (backupHours === 0 || (!isEmbedded && lastMs === null)) return []
+  if (backupHours === 0) return []
   const found: Found[] = []
   const add = (alarm: Pick<Found, 'kind' | 'severity' | 'message' | 'todo' | 'sinceMs'>) =>
     found.push({ ...alarm, link: '/operator/system' })
@@ -319,28 +314,16 @@ function backupAlarms({ backups, createdMs, rules: { backupHours, isEmbedded }, 
   return found
 }
 
-function usageAlarms({ archiveRun, exportRun, rules: { archivesUsage, exportsUsage } }: AlarmFacts): Found[] {
-  const found: Found[] = []
-  const add = (kind: Alarm['kind'], run: ScheduledRun | null, message: Said, todo: (reason: string) => Said) => {
-    if (run === null || run.problem === null) return
-    found.push({
-      kind,
-      severity: 'warn',
-      message,
-      todo: todo(run.problem),
-      link: '/operator/system',
-      sinceMs: run.atMs,
-    })
-  }
-  if (archivesUsage)
-    add('usage_archive_failed', archiveRun, say('alarm.usage_archive_failed'), reason =>
-      say('alarm.usage_archive_failed.todo', { reason }),
-    )
-  if (exportsUsage)
-    add('usage_export_failed', exportRun, say('alarm.usage_export_failed'), reason =>
-      say('alarm.usage_export_failed.todo', { reason, command: ownCommand('usage export-days') }),
-    )
-  return found
+function usageAlarms({ scheduledRuns, rules: { schedules } }: AlarmFacts): Found[] {
+  return scheduledRuns.flatMap(({ schedule, run: { atMs, problem: reason } }): Found[] => {
+    if (reason === null || !schedules.includes(schedule)) return []
+    const todo =
+      schedule === 'usage_archive'
+        ? say('alarm.usage_archive_failed.todo', { reason })
+        : say('alarm.usage_export_failed.todo', { reason, command: ownCommand('usage export-days') })
+    const kind = `${schedule}_failed` as const
+    return [{ kind, severity: 'warn', message: say(`alarm.${kind}`), todo, link: '/operator/system', sinceMs: atMs }]
+  })
 }
 
 function webhookAlarms({ rules: { providers }, silentProviders }: AlarmFacts): Found[] {

@@ -4,7 +4,7 @@ import { DAY_MS } from '../../base/domain/durations.ts'
 import { paymentProviderNames } from '../../base/domain/money-drivers.ts'
 import { REPORT_AGE_MS_MAX, type ReportedDisk } from '../../market/supply/status/write-report.ts'
 import { type BackupState, readBackupState } from '../backup-state.ts'
-import { readScheduledRun, type ScheduledRun } from '../scheduled-run.ts'
+import { type NamedRun, readScheduledRuns } from '../scheduled-run.ts'
 
 /** What alarms follow from, besides what the overview shows. */
 export interface InstallationState {
@@ -14,9 +14,8 @@ export interface InstallationState {
   /** When the database was created. */
   readonly createdMs: number
   readonly backups: BackupState
-  /** Null: none is known. */
-  readonly archiveRun: ScheduledRun | null
-  readonly exportRun: ScheduledRun | null
+  /** The last run of each schedule that has run. */
+  readonly scheduledRuns: readonly NamedRun[]
   /** Payment providers that paid something in the last week, and sent no event. */
   readonly silentProviders: readonly string[]
   /** A rotation of the master key that has not ended. */
@@ -24,13 +23,12 @@ export interface InstallationState {
 }
 
 export async function readInstallationState(sql: Sql, nowMs: number): Promise<InstallationState> {
-  const [hosters, disks, created, backups, archiveRun, exportRun, silent, rotations] = await Promise.all([
+  const [hosters, disks, created, backups, scheduledRuns, silent, rotations] = await Promise.all([
     sql.query<{ id: string; name: string; at: Date | null }>(SUSPENDED),
     sql.query<ReportedDisk>(DISKS, [new Date(nowMs - REPORT_AGE_MS_MAX)]),
     queryRow<{ at: Date }>(sql, 'SELECT min(applied_at) AS at FROM migration'),
     readBackupState(sql),
-    readScheduledRun(sql, 'usage_archive'),
-    readScheduledRun(sql, 'usage_export'),
+    readScheduledRuns(sql, ['usage_archive', 'usage_export']),
     sql.query<{ driver: string }>(SILENT, [paymentProviderNames, new Date(nowMs - 7 * DAY_MS)]),
     sql.query<{ step: 'hand_out' | 'seal_again'; since: Date }>(ROTATION),
   ])
@@ -39,8 +37,7 @@ export async function readInstallationState(sql: Sql, nowMs: number): Promise<In
     disks: disks.rows,
     createdMs: created.at.getTime(),
     backups,
-    archiveRun,
-    exportRun,
+    scheduledRuns,
     silentProviders: silent.rows.map(({ driver }) => driver),
     rotation: rotations.rows.map(({ step, since }) => ({ step, sinceMs: since.getTime() }))[0] ?? null,
   }

@@ -38,6 +38,7 @@ import { shownSettings } from './shown-settings.ts'
 import type { Supply } from './supply.ts'
 import type { Trust } from './trust.ts'
 import { createTryOffer } from './try-offer.ts'
+import { usageSchedules } from './usage-jobs.ts'
 
 export interface Operator {
   readonly console: OperatorConsole
@@ -117,9 +118,7 @@ export function createOperator(
       get backupHours() {
         return backupHoursOf(config)
       },
-      isEmbedded: config.databaseUrl === null,
-      archivesUsage: config.usage.keepMonths !== null,
-      exportsUsage: config.usage.export !== null,
+      schedules: usageSchedules(config),
       providers: drivers.flatMap(({ name, provider }) =>
         provider === null ? [] : [{ name, hasWebhook: provider.webhook !== null }],
       ),
@@ -199,7 +198,7 @@ export function createOperator(
       mail,
       drivers,
       offers: () => catalog.current().offers,
-      backupHours: backupHoursOf(config),
+      backupHours: () => backupHoursOf(config),
       configFile: config.configFile ?? resolve('switchyard.yaml'),
       baseUrl: () => baseUrlOf(config),
     }),
@@ -217,8 +216,9 @@ export function createOperator(
   }
 }
 
-/** How old the last backup may be before there is an alarm, hours; 0: any age. */
-function backupHoursOf({ alarms, backup }: ComposeContext['config']): number {
+/** How old the last backup may be before there is an alarm, hours; 0: any age. A PostgreSQL of the operator has backups of its own. */
+function backupHoursOf({ alarms, backup, databaseUrl }: ComposeContext['config']): number {
+  if (databaseUrl !== null) return 0
   return backup?.alarmAfterHours ?? alarms.backupDays * 24
 }
 

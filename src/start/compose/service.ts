@@ -14,12 +14,13 @@ import type { Telemetry } from '../../http/telemetry/telemetry.ts'
 import { readLastAudit } from '../../money/ledger/audit/last-audit.ts'
 import { readBackupState } from '../../operator/backup-state.ts'
 import { readLateJob } from '../../operator/late-job.ts'
-import { readScheduledRuns, type Schedule } from '../../operator/scheduled-run.ts'
+import { readScheduledRuns } from '../../operator/scheduled-run.ts'
 import { allowedHostsOf } from '../allowed-hosts-of.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Money } from './money.ts'
 import type { Supply } from './supply.ts'
+import { usageSchedules } from './usage-jobs.ts'
 
 /** Watched by operators and load balancers: running requests, metrics, health. */
 export interface Service {
@@ -56,7 +57,7 @@ export async function createService(
     damagedSegments,
     waitingForCredit: () => ledger.pending.waitingForCredit,
     lastAudit: createLastKnown({ read: () => readLastAudit(general), scheduler }),
-    schedules: createLastKnown({ read: () => readScheduledRuns(general, schedulesOf(config)), scheduler }),
+    schedules: createLastKnown({ read: () => readScheduledRuns(general, usageSchedules(config)), scheduler }),
     backups: createLastKnown({ read: () => readBackupState(general), scheduler }),
     lateJob: createLastKnown({ read: () => readLateJob(general), scheduler }),
   })
@@ -101,12 +102,4 @@ export async function createService(
 /** The use of each pool, by its name. */
 function poolUses({ lookups, deskLookups, ...pools }: Database): ReadonlyMap<string, PoolUse> {
   return new Map(Object.entries(pools).map(([name, { use }]) => [name, use]))
-}
-
-/** The schedules that the configuration has. */
-function schedulesOf({ usage }: ComposeContext['config']): Schedule[] {
-  return [
-    ...(usage.keepMonths === null ? [] : (['usage_archive'] as const)),
-    ...(usage.export === null ? [] : (['usage_export'] as const)),
-  ]
 }

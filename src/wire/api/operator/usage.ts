@@ -146,17 +146,18 @@ export const operatorUsageColumns = [
   'unknown_cost_usd',
 ] as const
 
-export const usageEventContentTypes = {
+const eventFormats = ['jsonl', 'parquet'] as const
+export type UsageEventFormat = (typeof eventFormats)[number]
+export const usageEventContentTypes: Readonly<Record<UsageEventFormat, string>> = {
   jsonl: 'application/x-ndjson',
   parquet: 'application/vnd.apache.parquet',
-} as const
-export type UsageEventFormat = keyof typeof usageEventContentTypes
+}
 
 export const usageEventsQuery = z.object({
   from: utcDay.describe('The first UTC day.'),
   to: utcDay.optional().describe('The last UTC day, exclusive. Default: now.'),
   format: z
-    .enum(['jsonl', 'parquet'], 'must be jsonl or parquet')
+    .enum(eventFormats, `must be ${eventFormats.join(' or ')}`)
     .default('jsonl')
     .describe('JSON lines, or a Parquet file.'),
 })
