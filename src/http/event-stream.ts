@@ -1,5 +1,5 @@
 import type { CancelSignal } from '../base/runtime/cancel-signal.ts'
-import type { HeaderBuilder, HeaderList } from '../base/runtime/header-list.ts'
+import { type HeaderBuilder, type HeaderList, NO_SNIFFING } from '../base/runtime/header-list.ts'
 import type { EventSink, ServedBy } from '../request/chat/completion-request.ts'
 import type { GenerationResponse } from './generation-exchange.ts'
 
@@ -105,6 +105,7 @@ export class EventStream implements EventSink {
 const EVENT_STREAM = 'text/event-stream; charset=utf-8'
 
 const streamHeaders: readonly string[] = [
+  ...Object.entries(NO_SNIFFING).flat(),
   ...['cache-control', 'no-cache, no-transform'],
   // Without this header nginx buffers event streams.
   ...['x-accel-buffering', 'no'],

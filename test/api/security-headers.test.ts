@@ -44,10 +44,10 @@ test('no cache keeps an answer for a key or a session, and no answer of any addr
   expect([...cached].filter(path => /^\/(v1|v1beta|console\/api)\//.test(path)).sort()).toEqual([])
 })
 
-test('generated answers and refusals of what cannot be parsed are not sniffed', async () => {
+test('generated answers, streams too, and refusals of what cannot be parsed are not sniffed', async () => {
   const customer = await app.customer()
   const chat = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 10 }
-  for (const body of [chat, { ...chat, model: 'unknown' }]) {
+  for (const body of [chat, { ...chat, stream: true }, { ...chat, model: 'unknown' }]) {
     const answer = await app.chat(customer, body)
     await answer.arrayBuffer()
     expect(answer.headers.get('x-content-type-options')).toBe('nosniff')

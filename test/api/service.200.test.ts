@@ -39,7 +39,7 @@ test('security 50: scanners find the contact and the pattern of keys', async () 
     'Canonical: https://gateway.example/.well-known/security.txt',
   ])
   const pattern = new RegExp(`^${/match (\S+)\. /.exec(text)![1]}$`)
-  expect([mintApiKey(), mintApiKey('hk-sy-')].every(key => pattern.test(key))).toBe(true)
+  expect([mintApiKey(), mintApiKey('hk-sy-'), mintApiKey('ok-sy-')].every(key => pattern.test(key))).toBe(true)
 })
 
 test('metrics count requests, attempts and money, without customer ids', async () => {

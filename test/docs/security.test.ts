@@ -29,8 +29,8 @@ describe('docs/security.md', () => {
     expect(named.filter(([, name, file]) => name !== file).map(([claim]) => claim)).toEqual([])
   })
 
-  test('the tests of attacks by agents and on WebSockets exist', () => {
-    const text = page.slice(page.indexOf('## WebSockets of responses'))
+  test('the tests behind the table of attacks exist', () => {
+    const text = page.slice(page.indexOf('## Collusion of hosters'))
     const named = [...text.matchAll(/"([^"]+)"(?: and "([^"]+)")? in \[[^\]]+\]\(\.\.\/([^)]+)\)/g)]
     expect(named.length).toBeGreaterThan(5)
     const missing = named.flatMap(([, first, second, file]) =>

@@ -7,7 +7,7 @@ import type { Endpoint } from '../endpoint.ts'
 /** RFC 9116 recommends less than a year. */
 const EXPIRES_AFTER_MS = 180 * DAY_MS
 
-const KEYS = '# The keys of this gateway match [sh]k-sy-[0-9A-Za-z]{38}. The last six characters are a checksum.'
+const KEYS = '# The keys of this gateway match [sho]k-sy-[0-9A-Za-z]{38}. The last six characters are a checksum.'
 const example = `${KEYS}
 Contact: mailto:security@gateway.example
 Expires: 2027-05-25T00:00:00.000Z
