@@ -52,6 +52,9 @@ export function initCommand(): Command {
           `  ${curlLine(baseUrlOf(config), created.apiKey, model)}`,
         ].join('\n'),
       )
+      output.note(
+        `To use the console, set the password of ${created.email} with the link of: ${ownCommand('operator link')}`,
+      )
     })
 }
 
