@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { type ErrorCode, errorTable } from '../../src/base/domain/errors.ts'
 import { readAddressRange } from '../../src/base/runtime/client-address.ts'
+import { credentialOf } from '../../src/identity/auth/authenticator.ts'
 import { loadConfig } from '../../src/start/config/config.ts'
 import { environmentSchema, fileSchema } from '../../src/start/config/schema.ts'
 import { readPage } from './page.ts'
@@ -261,6 +262,18 @@ test('haproxy.cfg passes long answers, checks readiness, and repeats only what w
   expect(Number(inter) * Number(fall)).toBeLessThan(defaults.server.drainDelaySeconds)
   const nodes = gateways.map(([name]) => `${name} ${name}:${defaults.server.port}`)
   expect([...text.matchAll(/^ {2}server (.+)$/gm)].map(([, server]) => server)).toEqual([...nodes, ...nodes])
+})
+
+test('nginx and HAProxy hash over every place of a key', () => {
+  const [nginx, haproxy] = [readPage('deploy/nginx.conf'), readPage('deploy/haproxy.cfg').toLowerCase()]
+  for (const name of ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key']) {
+    expect(credentialOf([name, name === 'authorization' ? 'Bearer key' : 'key'])).toBe('key')
+    expect(nginx).toMatch(new RegExp(`\\$http_${name.replaceAll('-', '_')}\\b`))
+    expect(haproxy).toContain(`%[req.hdr(${name})]`)
+  }
+  // Clients of Google may send it in the address.
+  expect(nginx).toContain('$arg_key;')
+  expect(haproxy).toContain('%[url_param(key)]')
 })
 
 test('the files of Traefik pass streams and long answers, and check readiness', () => {

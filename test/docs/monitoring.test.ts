@@ -44,3 +44,12 @@ test('each alert says what happens, what to do, and how urgent it is', () => {
       ['summary', 'description'],
     ])
 })
+
+test('the rules name the job of the sample and that of the chart', () => {
+  const rules = readPage('deploy/prometheus/rules.yaml')
+  const jobs = new Set([...rules.matchAll(/job="([^"]+)"/g)].map(([, job]) => job))
+  const { scrape_configs: scrapes } = parse(readPage('deploy/prometheus/prometheus.yaml'))
+  expect(scrapes.map(({ job_name }: { job_name: string }) => job_name)).toEqual([...jobs])
+  expect([parse(readPage('deploy/helm/switchyard/Chart.yaml')).name]).toEqual([...jobs])
+  expect(readPage('deploy/helm/switchyard/templates/service.yaml')).toContain('jobLabel: app.kubernetes.io/name\n')
+})
