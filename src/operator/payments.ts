@@ -93,7 +93,9 @@ export function createPaymentService(deps: {
       }),
     async reverse(actor, paymentId, { amountNanos, reason, isChargeback }) {
       const known = await find(pool, paymentId).catch(refuseOutage)
-      const provider = drivers.find(({ name }) => name === known.driver)?.provider ?? null
+      // A provider knows no payments of its other mode.
+      const driver = drivers.find(({ name, isLive }) => name === known.driver && isLive === known.isLive)
+      const provider = driver?.provider ?? null
       if (known.hasProvider && provider === null) {
         throw invalid('id', sayRefusal('refusal.payment_provider_gone'))
       }

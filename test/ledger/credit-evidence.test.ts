@@ -177,3 +177,13 @@ test('a process that knows another amount than the books gives nothing', async (
   await expect(evidence.add(desk, 'credit', 'g1', { amountNanos: 2n })).rejects.toThrow('amountNanos')
   await expect(evidence.add(desk, 'credit', 'g2')).rejects.toThrow('gave nothing')
 })
+
+test('after a loss of the master key, evidence begins again, for vouchers too', async () => {
+  const voucher = { amount_usd: 3, note: 'before the loss' }
+  expect((await operator.post('operator/vouchers', voucher)).status).toBe(200)
+  const lost = createCreditEvidence(new MasterKeys([randomBytes(32)]).derived('evidence of credit'))
+  expect(Object.keys(await findings(lost.isValid))).toContain('vouchers_have_evidence')
+  await app.database.pool.query('SELECT start_credit_evidence()')
+  expect(await findings(lost.isValid)).toEqual({})
+  expect(await findings()).toEqual({})
+})

@@ -330,6 +330,31 @@ test('a start without an answer does not open a second checkout', async () => {
   expect(stripe.sessions.size).toBe(before + 1)
 })
 
+test('a refund of the other mode is not asked for, and waits for a start with its mode', async () => {
+  const someone = await payer()
+  await send(stripe.pay(someone.sessionId))
+  const refunds = `operator/payments/${someone.started.id}/refunds`
+  stripe.losesAnswer = path => path === '/v1/refunds'
+  expect((await operator.post(refunds, { amount_usd: 10, reason: 'asked for it' })).status).toBe(200)
+  stripe.losesAnswer = null
+  const setLive = async (isLive: boolean) => {
+    await app.database.pool.query('ALTER TABLE payment DISABLE TRIGGER USER')
+    await app.database.pool.query('UPDATE payment SET is_live = $2 WHERE payment_id = $1', [someone.started.id, isLive])
+    await app.database.pool.query('ALTER TABLE payment ENABLE TRIGGER USER')
+  }
+  await setLive(true)
+  const asked = () => stripe.writes.filter(path => path.startsWith('/v1/refunds')).length
+  const before = asked()
+  expect(await reconcile()).toMatchObject({ failed: 0 })
+  const refused = await operator.post(refunds, { amount_usd: 1, reason: 'more' })
+  expect(await readError(refused)).toMatchObject({ message: expect.stringContaining('not set up any more') })
+  expect(asked()).toBe(before)
+  await setLive(false)
+  await reconcile()
+  expect(await someone.review()).toMatchObject({ reversals: [{ state: 'done', taken_usd: 10 }] })
+  expect(await someone.balance()).toBe(15n * USD)
+})
+
 test('a provider that refuses a refund gets the credit back to the customer', async () => {
   const someone = await payer()
   await send(stripe.pay(someone.sessionId))

@@ -110,6 +110,21 @@ test('a batch of the test mode is not sent with real money', async () => {
   expect(await live.reconcile({ isComplete: true })).toMatchObject({ looked: 0, failed: 0 })
 })
 
+test('a provider that is not set up any more is named, and its payouts are in no file for a bank', async () => {
+  const hoster = await owed()
+  const without = createPayoutSync({
+    pool: pools[0]!,
+    clock: { ...systemScheduler, epochMs: () => LATER_MS },
+    drivers: [csv],
+    rules,
+    log,
+  })
+  expect(await without.settle(hoster.batchId)).toMatchObject({ booked: 0, failed: 1, file: null })
+  expect(await hoster.payout()).toMatchObject({ state: 'approved' })
+  await nodes[0]!.settle(hoster.batchId)
+  expect(await hoster.payout()).toMatchObject(paid)
+})
+
 test('two nodes that settle a batch at once make one transfer', async () => {
   const hoster = await owed()
   await Promise.all(nodes.map(node => node.settle(hoster.batchId)))

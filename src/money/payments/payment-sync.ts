@@ -69,7 +69,7 @@ export function createPaymentSync(deps: {
       const { counts, attempt } = engine.counting()
       if (drivers.length === 0) return counts
       await engine.handleWaitingEvents(attempt)
-      for (const refund of await waitingRefunds(pool)) {
+      for (const refund of await waitingRefunds(pool, drivers)) {
         const refunds = drivers.find(({ name }) => name === refund.driver)?.provider.refunds
         if (refunds == null) continue
         await attempt({ reversalId: refund.reversalId }, () => payRefund(pool, { book }, refunds, refund))
@@ -249,12 +249,15 @@ interface WaitingRefund {
   readonly askedMinor: bigint
 }
 
-async function waitingRefunds(sql: Sql): Promise<WaitingRefund[]> {
+/** Those of a provider's other mode are unknown to it, as in `bookDue`. */
+async function waitingRefunds(sql: Sql, drivers: readonly PaymentDriver[]): Promise<WaitingRefund[]> {
   const { rows } = await sql.query<WaitingRefund>(
     `SELECT r.reversal_id AS "reversalId", payment_id AS "paymentId", p.driver, p.provider_ref AS "providerRef", r.asked_minor AS "askedMinor"
        FROM payment_reversal r JOIN payment p USING (payment_id)
-      WHERE r.state = 'asked' AND r.provider_ref IS NULL AND p.provider_ref IS NOT NULL ORDER BY r.at LIMIT $1`,
-    [DUE_MAX],
+      WHERE r.state = 'asked' AND r.provider_ref IS NULL AND p.provider_ref IS NOT NULL
+        AND (p.driver, p.is_live) IN (SELECT * FROM unnest($1::text[], $2::boolean[]))
+      ORDER BY r.at LIMIT $3`,
+    [drivers.map(({ name }) => name), drivers.map(({ isLive }) => isLive), DUE_MAX],
   )
   return rows
 }

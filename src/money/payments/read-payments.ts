@@ -12,6 +12,8 @@ export interface Payment {
   readonly driver: PaymentDriverName
   /** A provider reports this payment; people confirm and reverse the others. */
   readonly hasProvider: boolean
+  /** False: of the test mode of its provider. */
+  readonly isLive: boolean
   readonly purpose: 'top_up' | 'auto_top_up'
   readonly state: PaymentState
   readonly amountNanos: Nanos
@@ -46,7 +48,7 @@ const COLUMNS = `
 p.payment_id AS "paymentId", p.customer_id AS "customerId", c.email, p.driver, p.has_provider AS "hasProvider", p.purpose, p.state,
 p.amount_nanos AS "amountNanos", p.reference, p.provider_ref AS "providerRef", p.redirect_url AS "redirectUrl", p.receipt_url AS "receiptUrl", p.invoice_url AS "invoiceUrl",
 p.failure, p.mismatch, coalesce(by.email, p.confirmed_by::text) AS "confirmedBy", p.created_at AS "createdAt", p.expires_at AS "expiresAt",
-p.paid_at AS "paidAt", p.fee_nanos AS "feeNanos",
+p.paid_at AS "paidAt", p.is_live AS "isLive", p.fee_nanos AS "feeNanos",
 (SELECT json_build_object('brand', m.brand, 'last4', m.last4) FROM payment_method m WHERE m.method_id = p.method_id) AS method,
 coalesce((SELECT json_agg(json_build_object('reversalId', r.reversal_id, 'kind', r.kind, 'state', r.state, 'taken', r.taken_nanos::text,
     'returned', r.returned_nanos::text, 'reason', r.reason, 'at', r.at) ORDER BY r.at, r.reversal_id)

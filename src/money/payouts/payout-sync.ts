@@ -92,13 +92,18 @@ export function createPayoutSync(deps: {
     async settle(batchId) {
       const { counts, attempt } = engine.counting()
       const payouts = await payoutsOfBatch(pool, batchId)
+      const bank = drivers.find(({ provider }) => provider === null)
       const forBank: Payout[] = []
       for (const payout of payouts) {
-        if (engine.drivers.some(({ name }) => name === payout.driver)) {
-          await attempt({ payoutId: payout.payoutId }, () => book(payout.payoutId))
-        } else if ((await begin(pool, payout.payoutId, null)) === 'begun') forBank.push(payout)
+        const { payoutId, driver } = payout
+        if (driver !== bank?.name) {
+          await attempt({ payoutId }, async () => {
+            // No bank knows the account of a provider that is not set up any more.
+            if (!drivers.some(({ name }) => name === driver)) throw new Error(`payouts with ${driver} are not set up`)
+            return book(payoutId)
+          })
+        } else if ((await begin(pool, payoutId, null)) === 'begun') forBank.push(payout)
       }
-      const bank = drivers.find(({ provider }) => provider === null)
       const file = forBank.length === 0 || bank === undefined ? null : (await bank.pay(forBank.map(orderOf))).file
       return { ...counts, file }
     },
