@@ -2,7 +2,7 @@ import { noteAction } from '../base/db/audit-log.ts'
 import type { Pool, Sql } from '../base/db/pool.ts'
 import { ApiError } from '../base/domain/errors.ts'
 import type { MemberRole } from '../base/domain/member-role.ts'
-import type { Nanos } from '../base/domain/money.ts'
+import { type Nanos, signupCredit } from '../base/domain/money.ts'
 import { sayRefusal } from '../base/domain/refusals.ts'
 import type { Invitations, MadeInvitation } from '../identity/people/invitations.ts'
 import { checkInvitation } from '../identity/people/members.ts'
@@ -35,7 +35,7 @@ export function addCustomer(
       { email, accountTier: tier },
       async (customerId, creditNanos) => {
         // A key that may add customers must not make credit with them: a grant needs the scope of money.
-        const values = [actor.session, customerId, actor.keyId === null ? creditNanos : 0n, actor.address]
+        const values = [actor.session, customerId, actor.keyId === null ? signupCredit(creditNanos) : 0n, actor.address]
         await sql.query('SELECT open_account_by_operator($1, $2, $3, $4)', values)
       },
     )

@@ -85,6 +85,16 @@ export function usdText(nanos: Nanos, decimalsMin = 2): string {
   return `${sign}${size / NANOS_PER_USD}${trimmed === '' ? '' : `.${trimmed}`}`
 }
 
+/**
+ * Returns what a new customer gets by itself: the roles of the gateway give 100 USD at most, see grant_alone_max_nanos in SQL. The
+ * command line gives whatever `signup.credit_usd` says.
+ */
+export function signupCredit(creditNanos: Nanos): Nanos {
+  return creditNanos < SIGNUP_CREDIT_NANOS_MAX ? creditNanos : SIGNUP_CREDIT_NANOS_MAX
+}
+
+const SIGNUP_CREDIT_NANOS_MAX = 100n * NANOS_PER_USD
+
 /** Converts to millionths of a USD, rounded half away from zero. Call it on a sum, never on its parts. */
 export function microdollars(nanos: Nanos): number {
   const half = NANOS_PER_MICRO / 2n

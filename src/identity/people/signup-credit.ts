@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Sql } from '../../base/db/pool.ts'
-import type { Nanos } from '../../base/domain/money.ts'
+import { type Nanos, signupCredit } from '../../base/domain/money.ts'
 import { networkOf, regionOf } from '../../base/runtime/client-address.ts'
 import { textBefore } from '../../base/runtime/collections.ts'
 import { hashSecretToken, isSecretToken } from './secret-token.ts'
@@ -37,7 +37,7 @@ export async function openSignupAccount(
     regionOf(address),
     device !== undefined && isSecretToken(device) ? hashSecretToken(device) : null,
     new Date(nowMs),
-    creditNanos,
+    signupCredit(creditNanos),
     perNetwork,
     perRegion,
     perDay,
