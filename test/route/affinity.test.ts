@@ -52,3 +52,12 @@ test('memory is bounded', () => {
   expect(affinity.find('customer', conversation('two'))).toBe('two')
   expect(affinity.find('customer', conversation('three'))).toBe(null)
 })
+
+test('texts to complete, to embed and to rank are no conversations', () => {
+  const affinity = createAffinity({ clock: { epochMs: () => 0, monotonicMs: () => 0 } })
+  for (const forward of [{ prompt: 'hello' }, { input: 'hello' }, { messages: [] }]) {
+    const job = jobOf({ forward })
+    affinity.remember('customer', job, 'x/m')
+    expect([affinity.find('customer', job), affinity.findModel('customer', job)]).toEqual([null, null])
+  }
+})

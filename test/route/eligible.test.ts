@@ -226,3 +226,18 @@ test('the refusal by max_latency_ms says how many answers a prediction needs', (
   expect(excluded.length).toBe(4)
   expect(explainExclusions(excluded, four, job).message).toContain('fewer than 5 answers in the last 10 minutes')
 })
+
+test.each([
+  ['embeddings', 'converse'],
+  ['rerank', 'converse'],
+  ['completions', 'responses'],
+  ['completions', 'messages'],
+] as const)(
+  'a server of %s that speaks %s for chat is asked for it, and another server does not suffer',
+  (task, dialect) => {
+    const speaker = offerOf({ kind: 'cloud', name: 'speaker', features: new Set([task]), speaks: [dialect] })
+    const other = offerOf({ kind: 'cloud', name: 'other', features: new Set([task]) })
+    const job = { task, forward: { stop: ['.'] }, hasStop: true, choices: task === 'completions' ? 2 : 1 } as const
+    expect(excludedBy(job, [speaker, other])).toEqual({})
+  },
+)

@@ -79,6 +79,17 @@ describe('related hosters', () => {
     await pool.end()
   })
 
+  it('are related through a third one too, which need not be asked for', async () => {
+    const [a, between, c] = idsOf(await offersOf(3)) as [string, string, string]
+    await own([a, between])
+    await own([between, c])
+    const related = createRelatedHosters(database.pool)
+    expect(new Set(await related.withRelated([c]))).toEqual(new Set([a, between, c]))
+    const groups = await related.groups([a, c])
+    expect([...groups.keys()].sort()).toEqual([a, c].sort())
+    expect(groups.get(a)).toBe(groups.get(c))
+  })
+
   it('are one group when a third one connects them', () => {
     const signs = [
       ['a', 'x'],

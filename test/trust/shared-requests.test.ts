@@ -41,6 +41,17 @@ test('a request is taken once, not by the hoster that answered it or that is rel
   expect(take('m', 'third')).toBe(2)
 })
 
+test('a request that nobody takes is dropped after an hour', () => {
+  const { shared, add, pass } = world()
+  add('a')
+  pass(3_599_999)
+  shared.dropExpired()
+  expect(shared.customers()).toEqual(['a'])
+  pass(1)
+  shared.dropExpired()
+  expect([shared.customers(), shared.conversations('m')]).toEqual([[], []])
+})
+
 test('the newest requests of an hour are kept, at most a quarter of one customer', () => {
   const { add, take, pass } = world()
   for (let n = 0; n < 30; n++) add('a')
@@ -100,7 +111,7 @@ test('when a customer takes its consent back, or is disabled, what is kept of it
   const changes: (() => void | Promise<void>)[] = []
   const { shared } = startRequestSamples(
     {
-      ...{ clock: { epochMs: () => 0, monotonicMs: () => 0 }, random: () => 0 },
+      ...{ clock: { epochMs: () => 0, monotonicMs: () => 0 }, random: () => 0, scheduler: { after: () => () => {} } },
       ...{ masterKeys: new MasterKeys([Buffer.alloc(32)]), started: { defer() {} } },
     } as never,
     { lookups: pool } as never,

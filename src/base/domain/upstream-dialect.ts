@@ -8,6 +8,8 @@ import { asksForMedia } from './request-bounds.ts'
  */
 export function dialectAt(speaks: readonly Dialect[], job: ChatJob): Dialect | null {
   const { source } = job
+  // Texts to complete, to embed and to rank are asked in the form of OpenAI, whatever the server speaks for chat.
+  if (job.task !== 'chat') return 'chat'
   if (source !== undefined) {
     if (speaks.includes(source.dialect)) return source.dialect
     if (source.isNativeOnly) return null

@@ -22,22 +22,28 @@ const SIGNS = `
   UNION SELECT hoster_id, 'device ' || encode(device_hash, 'hex') FROM hoster_member JOIN person_device USING (person_id)
   UNION SELECT hoster_id, 'customer ' || customer_id FROM hoster_account WHERE customer_id IS NOT NULL`
 
+/** `related`: the hosters of $1, and all that share a sign with one of them, or with one that does. */
+const RELATED = `
+  WITH RECURSIVE signs AS MATERIALIZED (${SIGNS}), related AS (
+    SELECT hoster_id FROM unnest($1::uuid[]) AS hoster_id
+    UNION SELECT other.hoster_id FROM related JOIN signs own USING (hoster_id) JOIN signs other USING (sign)
+  )`
+
 export function createRelatedHosters(sql: Sql): RelatedHosters {
   return {
     async groups(hosterIds) {
       const { rows } = await sql.query<{ hosterId: string; sign: string }>(
-        `SELECT hoster_id AS "hosterId", sign FROM (${SIGNS}) s WHERE hoster_id = ANY ($1::uuid[]) ORDER BY 1, 2`,
+        `${RELATED} SELECT hoster_id AS "hosterId", sign FROM signs JOIN related USING (hoster_id) ORDER BY 1, 2`,
         [hosterIds],
       )
-      return groupBySigns(hosterIds, rows)
+      const groups = groupBySigns([...hosterIds, ...rows.map(({ hosterId }) => hosterId)], rows)
+      return new Map(hosterIds.map(hosterId => [hosterId, valueAt(groups, hosterId)]))
     },
     async withRelated(hosterIds) {
-      const { rows } = await sql.query<{ hosterId: string }>(
-        `WITH signs AS MATERIALIZED (${SIGNS})
-         SELECT DISTINCT other.hoster_id AS "hosterId" FROM signs own JOIN signs other USING (sign) WHERE own.hoster_id = ANY ($1::uuid[])`,
-        [hosterIds],
-      )
-      return [...new Set([...hosterIds, ...rows.map(({ hosterId }) => hosterId)])]
+      const { rows } = await sql.query<{ hosterId: string }>(`${RELATED} SELECT hoster_id AS "hosterId" FROM related`, [
+        hosterIds,
+      ])
+      return rows.map(({ hosterId }) => hosterId)
     },
   }
 }

@@ -24,17 +24,22 @@ export interface Affinity {
  */
 export function createAffinity({ clock, entriesMax = 10_000 }: { clock: Clock; entriesMax?: number }): Affinity {
   const served = new Map<string, { offerId: string; atMs: number }>()
+  const entryOf = (customerId: string, job: ChatJob) => {
+    const key = keyOf(customerId, job)
+    return key === null ? undefined : served.get(key)
+  }
   return {
     find(customerId, job) {
-      const entry = served.get(keyOf(customerId, job))
+      const entry = entryOf(customerId, job)
       return entry && clock.monotonicMs() < entry.atMs + STICKY_MS ? entry.offerId : null
     },
     findModel(customerId, job) {
-      const entry = served.get(keyOf(customerId, job))
+      const entry = entryOf(customerId, job)
       return entry && clock.monotonicMs() < entry.atMs + MODEL_STICKY_MS ? splitOfferId(entry.offerId).modelId : null
     },
     remember(customerId, job, offerId) {
       const key = keyOf(customerId, job)
+      if (key === null) return
       // A map keeps the order of insertion, so deleting first makes this the youngest entry.
       served.delete(key)
       served.set(key, { offerId, atMs: clock.monotonicMs() })
@@ -54,11 +59,14 @@ const MESSAGES_READ = 2
 /** Enough to distinguish conversations, and cheap enough to hash on each request. */
 const CHARACTERS_READ = 2_000
 
-function keyOf(customerId: string, job: ChatJob): string {
+/** Null for a request that is part of no conversation: a text to complete, to embed or to rank. */
+function keyOf(customerId: string, job: ChatJob): string | null {
   // The digest keeps entries small. Session keys have any length.
   if (job.sessionKey !== null) return `${customerId}/${job.model}#${digest('sha256', job.sessionKey, 'base64')}`
-  const messages = Array.isArray(job.forward.messages) ? job.forward.messages.slice(0, MESSAGES_READ) : []
-  return `${customerId}/${job.model}/${messages.map(message => hash(beginning(message))).join('/')}`
+  const { messages } = job.forward
+  if (!Array.isArray(messages) || messages.length === 0) return null
+  const first = messages.slice(0, MESSAGES_READ)
+  return `${customerId}/${job.model}/${first.map(message => hash(beginning(message))).join('/')}`
 }
 
 function beginning(message: unknown): string {

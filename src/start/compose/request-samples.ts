@@ -1,4 +1,6 @@
 import type { ChatJob } from '../../base/domain/chat-job.ts'
+import { MINUTE_MS } from '../../base/domain/durations.ts'
+import { createPeriodicCheck } from '../../base/runtime/scheduler.ts'
 import { sharingCustomers } from '../../identity/people/request-sharing.ts'
 import { createRequestSamples, type RequestSamples } from '../../market/trust/audits/request-samples.ts'
 import {
@@ -32,6 +34,13 @@ export function startRequestSamples(
     const customers = shared.customers()
     if (customers.length > 0) shared.keepOnly(await sharingCustomers(lookups, customers))
   })
+  // Also where no audit takes them.
+  const expiry = createPeriodicCheck(scheduler, MINUTE_MS, () => {
+    shared.dropExpired()
+    return true
+  })
+  expiry.start()
+  started.defer(() => expiry.stop())
   return {
     ...samples,
     seen,

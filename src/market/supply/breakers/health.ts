@@ -157,7 +157,7 @@ class OfferHealth implements OwnHealth {
     record.hasChanged = true
     raiseLimit(record.concurrency, record.inFlight)
     countResult(record, nowMs, true)
-    if (record.isPauseAdopted) endAdoptedPause(record)
+    if (record.adoptedPauseMs !== null && sentMs >= record.adoptedPauseMs) endAdoptedPause(record)
     if (isOlderThanTrial(record, sentMs)) return
     // Against an ejection by another node, one success of this node is enough.
     if (!record.onTrial || (--record.successesToPass > 0 && !record.isAdopted)) return

@@ -47,7 +47,7 @@ function learnedOf(record: OfferRecord, nowMs: number): LearnedOffer {
     ejectedForMs: isOwn ? Math.max(0, Math.round(record.ejectedUntilMs - nowMs)) : 0,
     ejectedSinceMs: Math.round(nowMs - record.ejectedAtMs),
     ejections: isOwn ? record.ejections : 0,
-    pausedForMs: record.isPauseAdopted ? 0 : Math.max(0, Math.round(record.pausedUntilMs - nowMs)),
+    pausedForMs: record.adoptedPauseMs !== null ? 0 : Math.max(0, Math.round(record.pausedUntilMs - nowMs)),
     pausedSinceMs: Number.isFinite(record.pausedAtMs) ? Math.round(nowMs - record.pausedAtMs) : 0,
     inFlight: record.inFlight,
     ...resultsOf(record, nowMs),
@@ -129,15 +129,17 @@ function adoptEjection(record: OfferRecord, learned: LearnedOffer | null, nowMs:
 }
 
 function adoptPause(record: OfferRecord, learned: LearnedOffer | null, nowMs: number): void {
-  if (!learned?.pausedForMs || record.lastSuccessSentMs >= nowMs - learned.pausedSinceMs) return
+  if (!learned?.pausedForMs) return
+  const beganMs = nowMs - learned.pausedSinceMs
+  if (record.lastSuccessSentMs >= beganMs) return
   const untilMs = nowMs + learned.pausedForMs
   if (untilMs <= record.pausedUntilMs) return
   record.pausedUntilMs = untilMs
-  record.isPauseAdopted = true
+  record.adoptedPauseMs = beganMs
 }
 
-/** The server has answered this node, so the pause that it asked another node for is over. */
+/** The server has answered what this node sent meanwhile, so the pause that it asked another node for is over. */
 export function endAdoptedPause(record: OfferRecord): void {
-  record.isPauseAdopted = false
+  record.adoptedPauseMs = null
   record.pausedUntilMs = 0
 }

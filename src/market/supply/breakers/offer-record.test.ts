@@ -147,3 +147,13 @@ const nothingLearned = {
   limit: null,
   latency: null,
 }
+
+test('a pause that another node was asked for ends with a success of what was sent after it began', () => {
+  const sentMs = nowMs
+  nowMs += 5_000
+  health.adopt('x', { ...nothingLearned, pausedForMs: 60_000, pausedSinceMs: 4_000 })
+  health.recordSuccess('x', { firstTokenMs: 10 }, sentMs)
+  expect(health.state('x')).toBe('ejected')
+  health.recordSuccess('x', { firstTokenMs: 10 }, sentMs + 1_000)
+  expect(health.state('x')).toBe('open')
+})

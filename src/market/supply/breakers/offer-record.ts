@@ -21,8 +21,8 @@ export interface OfferRecord {
   /** When the last pause began. */
   pausedAtMs: number
   pausesInRow: number
-  /** The pause was asked of another node. */
-  isPauseAdopted: boolean
+  /** When the pause began that was asked of another node; null: of this one. */
+  adoptedPauseMs: number | null
   inFlight: number
   /** Of these, the requests that have got no content yet. */
   waiting: number
@@ -67,7 +67,7 @@ export function newOfferRecord(nowMs: number): OfferRecord {
     pausedUntilMs: 0,
     pausedAtMs: -Infinity,
     pausesInRow: 0,
-    isPauseAdopted: false,
+    adoptedPauseMs: null,
     inFlight: 0,
     waiting: 0,
     lastAnswerMs: nowMs,
@@ -197,7 +197,7 @@ export function pauseOffer(
   const isNewRefusal = sentMs >= record.pausedAtMs
   if (!isNewRefusal && !retryAfterS) return
   record.pausedUntilMs = Math.max(record.pausedUntilMs, nowMs + pauseMs(record.pausesInRow, retryAfterS, random))
-  record.isPauseAdopted = false
+  record.adoptedPauseMs = null
   if (!isNewRefusal) return
   record.pausedAtMs = nowMs
   record.pausesInRow++

@@ -43,6 +43,8 @@ export interface SharedRequests {
   isShared(customerId: string): boolean
   /** The customers whose requests are kept, or were taken within an hour. */
   customers(): readonly string[]
+  /** Drops those that are an hour old. */
+  dropExpired(): void
   /** Drops the requests of all other customers. */
   keepOnly(customers: ReadonlySet<string>): void
 }
@@ -88,7 +90,14 @@ export function createSharedRequests(clock: Clock): SharedRequests {
     let excess = kept.filter(isMeant).length - max + 1
     if (excess > 0) kept = kept.filter(request => !isMeant(request) || excess-- <= 0)
   }
+  function dropExpired(): void {
+    const nowMs = clock.monotonicMs()
+    kept = kept.filter(({ untilMs }) => untilMs > nowMs)
+    for (const [customerId, untilMs] of inUse) if (untilMs <= nowMs) inUse.delete(customerId)
+  }
+
   return {
+    dropExpired,
     add(request) {
       const { customerId, modelId, conversation } = request
       // A later request of a conversation contains the earlier ones.
@@ -103,8 +112,8 @@ export function createSharedRequests(clock: Clock): SharedRequests {
     },
     conversations: modelId => kept.filter(other => other.modelId === modelId).map(({ conversation }) => conversation),
     take(modelId, hosterId, related, mayTake = () => true) {
+      dropExpired()
       const nowMs = clock.monotonicMs()
-      kept = kept.filter(({ untilMs }) => untilMs > nowMs)
       const at = kept.findIndex(
         request =>
           request.modelId === modelId &&
@@ -115,7 +124,6 @@ export function createSharedRequests(clock: Clock): SharedRequests {
       const taken = at === -1 ? undefined : kept.splice(at, 1)[0]
       if (taken !== undefined) {
         takenMs.set(`${hosterId} ${modelId}`, nowMs)
-        for (const [customerId, untilMs] of inUse) if (untilMs <= nowMs) inUse.delete(customerId)
         inUse.set(taken.customerId, nowMs + KEPT_MS)
       }
       return taken
