@@ -23,7 +23,10 @@ export default defineConfig({
     chunkSizeWarningLimit: 700,
   },
   // `npx vite console` serves the sources, with the data of a gateway that runs on this machine.
-  server: { host: '127.0.0.1', proxy: Object.fromEntries(['/console/api', '/v1'].map(path => [path, GATEWAY])) },
+  server: {
+    host: '127.0.0.1',
+    proxy: Object.fromEntries(['/console/api', '/v1', '/status.json'].map(path => [path, GATEWAY])),
+  },
 })
 
 /** KaTeX brings each font in two more formats, for browsers that do not run the console at all: 1 MB. */

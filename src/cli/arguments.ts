@@ -156,7 +156,7 @@ export function monthArgument(text: string): string {
   return text
 }
 
-/** Parses a request id: a UUID, or the `chatcmpl-<uuid>` of an answer. */
+/** Parses a request id: a UUID, or the id in an answer, such as `chatcmpl-<uuid>`. */
 export function requestIdArgument(text: string): string {
   const id = readRequestId(text.trim())
   if (id === undefined) {

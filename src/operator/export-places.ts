@@ -13,7 +13,10 @@ export function createExportPlaces(max: number): TakeExportPlace {
   let running = 0
   return async (open, streamOf) => {
     if (running >= max)
-      throw new ApiError('too_many_concurrent_requests', { message: sayRefusal('refusal.too_many_exports') })
+      throw new ApiError('too_many_concurrent_requests', {
+        message: sayRefusal('refusal.too_many_exports'),
+        retryAfterS: 10,
+      })
     running++
     try {
       const opened = await open()

@@ -157,8 +157,9 @@ test('a client that does not read holds no connection, and one that leaves ends 
   const leaves = new AbortController()
   const stalled = [await events('from=2026-01-01', { signal: leaves.signal }), await events('from=2026-01-01')]
   expect(stalled.map(({ status }) => status)).toEqual([200, 200])
-  const third = await readError(await events('from=2026-01-01'))
-  expect(third).toMatchObject({ status: 429, code: 'too_many_concurrent_requests' })
+  const third = await events('from=2026-01-01')
+  expect(third.headers.get('retry-after')).toBe('10')
+  expect(await readError(third)).toMatchObject({ status: 429, code: 'too_many_concurrent_requests' })
   await eventually(async () => {
     const { rowCount } = await world.pool.query(
       `SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'switchyard' AND state <> 'idle'`,

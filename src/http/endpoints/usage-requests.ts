@@ -35,7 +35,7 @@ export function usageRequests(deps: { activity: Activity }): Endpoint {
 
 const pathParameters = z.object({
   id: z.string().meta({
-    description: 'The `x-request-id` of the request, or the `id` of its answer, which begins with `chatcmpl-`.',
+    description: 'The `x-request-id` of the request, or the `id` in its answer, such as `chatcmpl-...`.',
     examples: ['00000000-0000-7000-8000-000000000001'],
   }),
 })

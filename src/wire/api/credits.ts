@@ -59,12 +59,7 @@ export const credits = z
       .number()
       .nonnegative()
       .describe('Owed in USD for payments that were taken back after they were spent. New credit pays it first.'),
-    held_usd: z
-      .number()
-      .nonnegative()
-      .describe(
-        'USD held for running requests, and in advance for the next requests of a busy customer. The unused part is released.',
-      ),
+    held_usd: z.number().nonnegative().describe('USD held for running requests. The unused part is released.'),
   })
   .meta({
     id: 'Credits',
