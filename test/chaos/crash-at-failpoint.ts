@@ -90,8 +90,8 @@ export const crashes: Readonly<Record<CrashedFailpoint, Crash>> = {
 
 /** Stops the load when the process never dies. */
 const REQUESTS_MAX = 3_000
-/** An idle bulk lease is returned at the end of its minute. */
-const DIES_WITHIN_MS = 90_000
+/** An idle bulk lease is returned at the end of its minute, which `openWindowsAhead` lets begin later. */
+const DIES_WITHIN_MS = 150_000
 
 /** How many of the other endpoints and dialects each failpoint of a request gets. */
 const OTHER_PATHS = 3
