@@ -26,7 +26,8 @@ export interface Books {
 
 /**
  * Waits until every complete answer of these customers is charged and none of their money is held any more. Resolves with the milliseconds
- * that this took. An idle node keeps a lease for up to two minutes (see `openWindowsAhead`), after a fault that may take as long. Throws after 240 s.
+ * that this took. An idle node keeps a lease for up to two minutes (see `openWindowsAhead`), after a fault that may take as long.
+ * Throws after 240 s.
  */
 export async function converged(
   world: GatewayWorld,

@@ -228,13 +228,7 @@ const triggers: Readonly<Record<Trigger, (options: TriggerOptions) => Promise<Vi
       const have = await Promise.all(chosen.map(customer => hasBulkLease(world, customer)))
       return have.includes(true)
     }
-    const isDead = () => node.exit !== undefined
-    while (!isDead()) {
-      await trafficUntil(sent => isDead() || (sent > 8 && haveBulkLease()), node, chosen)
-      // A lease that PostgreSQL granted too late goes back in another way, and then the victim needs another one.
-      const what = `${node.name} reaches the failpoint, or has no lease any more`
-      await eventually(what, async () => isDead() || !(await haveBulkLease()), { timeoutMs: DIES_WITHIN_MS })
-    }
+    await trafficUntil(sent => sent > 8 && haveBulkLease(), node, chosen)
     await died(node)
     return undefined
   },
