@@ -34,7 +34,7 @@ export function cellLinkCommand(): Command {
     session.output.note(
       waiting.length === 0
         ? 'Each cell follows the others itself: run this command in all of them.'
-        : `These cells publish no keys yet: ${waiting.join(', ')}. Run this command there, and then here again.`,
+        : `These cells publish no keys yet: ${waiting.join(', ')}. Run this command in those cells, then again in this one.`,
     )
   })
 }

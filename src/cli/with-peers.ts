@@ -1,11 +1,10 @@
 import { createPool } from '../base/db/pool.ts'
-import type { PeerDatabase } from '../operator/cells/link-cell.ts'
-import type { CellDatabase } from '../operator/cells/move-customer.ts'
+import type { OpenPeer, PeerDatabase } from '../operator/cells/link-cell.ts'
 
 /** Runs `work` on the databases of other cells, and closes their connections. */
 export async function withPeers<T>(
   peers: readonly PeerDatabase[],
-  work: (databases: (PeerDatabase & CellDatabase)[]) => Promise<T>,
+  work: (databases: OpenPeer[]) => Promise<T>,
 ): Promise<T> {
   const databases = peers.map(({ name, databaseUrl }) => ({
     name,

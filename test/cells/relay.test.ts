@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import { expect, test, vi } from 'vitest'
+import { createPool, type Pool } from '../../src/base/db/pool.ts'
 import { linkCell } from '../../src/operator/cells/link-cell.ts'
 import type { TestCustomer } from '../harness/app.ts'
 import { openResponses } from '../harness/response-socket.ts'
@@ -211,4 +212,18 @@ test('the first cell that was linked follows the others, and a subscription that
   expect(JSON.parse(linked.stdout)).toMatchObject({ added: ['b'], waiting: [] })
   await untilKnown(world.a, customer.key)
   await untilKnown(world.a, late.key)
+})
+
+test('the database of another cell under the name of a peer is refused, and a peer that is followed may be down', async () => {
+  const { database, databaseUrl } = world.b
+  const peers = (name: string, pool: Pool) => [{ name, databaseUrl, pool }]
+  await expect(linkCell(world.a.database.pool, 'a', peers('c', database.pool))).rejects.toThrow(
+    'The database_url of c leads to the cell b.',
+  )
+  const down = createPool({ host: '127.0.0.1', port: 1 } as never, { max: 1, applicationName: 'down' })
+  expect(await linkCell(world.a.database.pool, 'a', peers('b', down))).toEqual({ isNew: false, added: [], waiting: [] })
+  await expect(linkCell(world.a.database.pool, 'a', peers('d', down))).rejects.toThrow(
+    /^The database of d cannot be read: /,
+  )
+  await down.end()
 })

@@ -1,5 +1,6 @@
 import type { Pool, Sql } from '../../base/db/pool.ts'
 import { queryRow } from '../../base/db/query-row.ts'
+import { errorMessage } from '../../base/runtime/error-message.ts'
 import type { CellDatabase } from './move-customer.ts'
 
 export interface PeerDatabase {
@@ -7,6 +8,9 @@ export interface PeerDatabase {
   /** Of a role of the peer that owns its tables and may replicate. */
   readonly databaseUrl: string
 }
+
+/** A peer with open connections. */
+export interface OpenPeer extends PeerDatabase, CellDatabase {}
 
 export interface LinkedCell {
   /** Whether the database got its name now. */
@@ -21,14 +25,11 @@ export interface LinkedCell {
 const SERVER_VERSION_MIN = 150_000
 
 /**
- * Names this database, publishes where its keys are served, and subscribes to what the peers publish. What exists stays, so a
- * repeat changes nothing. Throws an Error for the operator.
+ * Names this database, publishes where its keys are served, and subscribes to what the peers publish. A repeat changes only what is
+ * missing: it subscribes to peers that did not publish before, and replaces subscriptions that follow nothing. Throws an Error for
+ * the operator.
  */
-export async function linkCell(
-  pool: Pool,
-  name: string,
-  peers: readonly (PeerDatabase & CellDatabase)[],
-): Promise<LinkedCell> {
+export async function linkCell(pool: Pool, name: string, peers: readonly OpenPeer[]): Promise<LinkedCell> {
   await requireReplication(pool)
   const { isNew } = await queryRow<{ isNew: boolean }>(pool, 'SELECT start_cell($1) AS "isNew"', [name])
   // Only the rows of this cell: those of others would come back to them.
@@ -37,8 +38,15 @@ export async function linkCell(
   const added: string[] = []
   const waiting: string[] = []
   for (const peer of peers) {
+    // Without a connection to a peer that is followed: it may be down.
+    const subscription = await readSubscription(pool, name, peer)
+    if (subscription.isFollowed) continue
+    await requireCell(peer)
     if (!(await isPublished(peer.pool))) waiting.push(peer.name)
-    else if (await subscribe(pool, name, peer)) added.push(peer.name)
+    else {
+      await subscribe(pool, peer, subscription)
+      added.push(peer.name)
+    }
   }
   return { isNew, added, waiting }
 }
@@ -48,6 +56,16 @@ const PUBLICATION = 'switchyard_cell'
 async function isPublished(sql: Sql): Promise<boolean> {
   const { rows } = await sql.query('SELECT FROM pg_publication WHERE pubname = $1', [PUBLICATION])
   return rows.length > 0
+}
+
+/** Subscribing to another cell under this name would serve its keys from the wrong place. */
+async function requireCell({ name, pool }: OpenPeer): Promise<void> {
+  const { cell } = await queryRow<{ cell: string | null }>(pool, 'SELECT own_cell() AS cell').catch(
+    (error: unknown) => {
+      throw new Error(`The database of ${name} cannot be read: ${errorMessage(error)}.`, { cause: error })
+    },
+  )
+  if (cell !== null && cell !== name) throw new Error(`The database_url of ${name} leads to the cell ${cell}.`)
 }
 
 async function requireReplication(sql: Sql): Promise<void> {
@@ -60,27 +78,34 @@ async function requireReplication(sql: Sql): Promise<void> {
     throw new Error(`wal_level of PostgreSQL is ${level}. Set it to logical in postgresql.conf and restart PostgreSQL.`)
 }
 
-/**
- * Returns whether the subscription is new. PostgreSQL reads the tables of a publication when it subscribes, so a subscription from
- * before the publication follows nothing, ever: it is made again. Outside of transactions, as PostgreSQL demands for slots of a peer.
- */
-async function subscribe(pool: Pool, name: string, peer: PeerDatabase): Promise<boolean> {
+interface Subscription {
+  readonly name: string
+  readonly exists: boolean
+  readonly isFollowed: boolean
+}
+
+/** A subscription that is older than the publication has no table, and never gets one. One that is not enabled was not finished. */
+async function readSubscription(pool: Pool, name: string, peer: PeerDatabase): Promise<Subscription> {
   const subscription = subscriptionName(name, peer.name)
-  const { rows } = await pool.query<{ hasTable: boolean }>(
-    `SELECT EXISTS (SELECT FROM pg_subscription_rel WHERE srsubid = s.oid) AS "hasTable"
+  const { rows } = await pool.query<{ isFollowed: boolean }>(
+    `SELECT s.subenabled AND EXISTS (SELECT FROM pg_subscription_rel WHERE srsubid = s.oid) AS "isFollowed"
      FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid WHERE subname = $1 AND datname = current_database()`,
     [subscription],
   )
-  const [found] = rows
-  if (found?.hasTable) return false
-  if (found !== undefined) await runFormatted(pool, 'DROP SUBSCRIPTION %I', [subscription])
-  // What an earlier subscription brought would collide with the first copy of this one.
-  await pool.query('DELETE FROM cell_key WHERE cell = $1', [peer.name])
-  await runFormatted(pool, `CREATE SUBSCRIPTION %I CONNECTION %L PUBLICATION ${PUBLICATION}`, [
-    subscription,
+  return { name: subscription, exists: rows.length > 0, isFollowed: rows[0]?.isFollowed ?? false }
+}
+
+/** Runs outside of a transaction: PostgreSQL requires that for a slot at another server. */
+async function subscribe(pool: Pool, peer: PeerDatabase, { name, exists }: Subscription): Promise<void> {
+  if (exists) await runFormatted(pool, 'DROP SUBSCRIPTION %I', [name])
+  await runFormatted(pool, `CREATE SUBSCRIPTION %I CONNECTION %L PUBLICATION ${PUBLICATION} WITH (enabled = false)`, [
+    name,
     peer.databaseUrl,
   ])
-  return true
+  // The first copy would collide with what an earlier subscription brought. Not before there is a new one: without rows, the keys of
+  // the peer are refused here.
+  await pool.query('DELETE FROM cell_key WHERE cell = $1', [peer.name])
+  await runFormatted(pool, 'ALTER SUBSCRIPTION %I ENABLE', [name])
 }
 
 /** The name of the slot at the peer too, where each cell has one. */
