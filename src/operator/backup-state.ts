@@ -29,6 +29,9 @@ export interface RestoreTest {
   readonly problem: string | null
 }
 
+/** Of a database whose backups the gateway does not make. It may have come with notes of earlier ones. */
+export const noBackups: BackupState = { lastMs: null, stored: null, failure: null, test: null }
+
 const LAST = 'last_backup'
 const STORED = 'stored_backup'
 const FAILURE = 'backup_failure'

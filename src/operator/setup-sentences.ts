@@ -22,7 +22,7 @@ export const setupSentences = {
   'setup.provider.one': 'One model is offered.',
   'setup.provider.ready': '{count} models are offered.',
   'setup.provider.todo': 'Add a provider: paste its key, test it, and choose the models.',
-  'setup.backups.other': 'Backups are made by other means (alarms.backup_days is 0).',
+  'setup.backups.other': 'Backups are made by other means.',
   'setup.backups.none': 'No backup was made yet.',
   'setup.backups.last': 'The last backup began at {at}.',
   'setup.backups.todo': 'Set backup.to, or run "{command}" every day: docs/operating.md.',

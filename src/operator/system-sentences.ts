@@ -6,6 +6,7 @@ export const systemSentences = {
   'system.role': 'the role that serves requests cannot rewrite the ledger',
   'system.clock': 'this node and PostgreSQL differ by {seconds} s',
   'system.jobs': 'no job is late',
+  'system.backups.other': 'backups are made by other means',
   'system.backups.none': 'no backup is known',
   'system.backups.failed': 'the last scheduled backup failed: {reason}',
   'system.backups.last': 'the last backup began at {at}',

@@ -17,7 +17,7 @@ const say = sentencesOf(alarmSentences)
 export interface AlarmRules {
   /** The budget of a day for what promotion credit pays to hosters. */
   readonly promotionDayNanos: Nanos
-  /** Without a backup in as many hours there is an alarm; 0: never, and backups are made by other means. */
+  /** Without a backup in as many hours there is an alarm; 0: backups are made by other means. */
   readonly backupHours: number
   /** The daily schedules that are set up. */
   readonly schedules: readonly Schedule[]

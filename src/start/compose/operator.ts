@@ -216,7 +216,10 @@ export function createOperator(
   }
 }
 
-/** How old the last backup may be before there is an alarm, hours; 0: any age. A PostgreSQL of the operator has backups of its own. */
+/**
+ * How old the last backup may be before there is an alarm, hours; 0: any age. 0 with a PostgreSQL of the operator: the gateway cannot see
+ * its backups.
+ */
 function backupHoursOf({ alarms, backup, databaseUrl }: ComposeContext['config']): number {
   if (databaseUrl !== null) return 0
   return backup?.alarmAfterHours ?? alarms.backupDays * 24

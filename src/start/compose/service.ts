@@ -12,7 +12,7 @@ import { createMetrics, type Metrics } from '../../http/metrics.ts'
 import { startTelemetry } from '../../http/telemetry/start-telemetry.ts'
 import type { Telemetry } from '../../http/telemetry/telemetry.ts'
 import { readLastAudit } from '../../money/ledger/audit/last-audit.ts'
-import { readBackupState } from '../../operator/backup-state.ts'
+import { noBackups, readBackupState } from '../../operator/backup-state.ts'
 import { readLateJob } from '../../operator/late-job.ts'
 import { readScheduledRuns } from '../../operator/scheduled-run.ts'
 import { allowedHostsOf } from '../allowed-hosts-of.ts'
@@ -58,7 +58,10 @@ export async function createService(
     waitingForCredit: () => ledger.pending.waitingForCredit,
     lastAudit: createLastKnown({ read: () => readLastAudit(general), scheduler }),
     schedules: createLastKnown({ read: () => readScheduledRuns(general, usageSchedules(config)), scheduler }),
-    backups: createLastKnown({ read: () => readBackupState(general), scheduler }),
+    backups: createLastKnown({
+      read: async () => (config.databaseUrl === null ? readBackupState(general) : noBackups),
+      scheduler,
+    }),
     lateJob: createLastKnown({ read: () => readLateJob(general), scheduler }),
   })
   health.onChange(({ event, offerId }) => {
