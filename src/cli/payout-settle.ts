@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander'
 import { noteAction } from '../base/db/audit-log.ts'
 import type { Pool } from '../base/db/pool.ts'
 import { commandLine } from '../base/domain/acting.ts'
+import { payoutLabels } from '../base/domain/money-drivers.ts'
 import { systemErrorText } from '../base/runtime/error-message.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { systemClock } from '../base/runtime/scheduler.ts'
@@ -64,13 +65,18 @@ export function settlePayouts(): Command {
         if (known.state === 'prepared') {
           throw new Failure(`This batch is not approved. Run: ${ownCommand(`payout approve ${known.batchId}`)}`)
         }
-        const settled = await createPayoutSync({
+        const sync = createPayoutSync({
           pool,
           clock: systemClock,
           drivers: payoutDriversOf(session.config),
           rules: session.config.payouts,
           log: { warn: (details: object, text: string) => session.output.note(`${text}: ${errorText(details)}`) },
-        }).settle(known.batchId)
+        })
+        if (known.state === 'approved' && !sync.maySettle(known))
+          throw new Failure(
+            `Payouts by ${payoutLabels[known.driver]}, in the mode of this batch, are not set up. Set them up again, or cancel the batch.`,
+          )
+        const settled = await sync.settle(known.batchId)
         const { file: _, ...detail } = settled
         await noteAction(pool, { ...commandLine, action: 'payout.settled', subject: known.batchId, detail })
         return { batch: (await findBatch(pool, known.batchId))!, settled }

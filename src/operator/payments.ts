@@ -93,9 +93,10 @@ export function createPaymentService(deps: {
       }),
     async reverse(actor, paymentId, { amountNanos, reason, isChargeback }) {
       const known = await find(pool, paymentId).catch(refuseOutage)
-      // A provider knows no payments of its other mode.
-      const driver = drivers.find(({ name, isLive }) => name === known.driver && isLive === known.isLive)
+      const driver = drivers.find(({ name }) => name === known.driver)
       const provider = driver?.provider ?? null
+      if (provider !== null && driver?.isLive !== known.isLive)
+        throw invalid('id', sayRefusal('refusal.payment_other_mode'))
       if (known.hasProvider && provider === null) {
         throw invalid('id', sayRefusal('refusal.payment_provider_gone'))
       }

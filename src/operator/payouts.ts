@@ -135,6 +135,8 @@ export function createPayoutService(deps: {
       const batch = await findBatch(pool, batchId).catch(refuseOutage)
       if (batch === undefined) throw noBatch()
       if (batch.state === 'prepared') throw invalid('batch_id', sayRefusal('refusal.batch_not_approved'))
+      if (batch.state === 'approved' && !sync.maySettle(batch))
+        throw invalid('batch_id', sayRefusal('refusal.payouts_not_set_up', { driver: payoutLabels[batch.driver] }))
       const settled = await sync.settle(batchId).catch(refuseOutage)
       const { file: _, ...detail } = settled
       const { personId, keyId, address } = actor

@@ -347,7 +347,9 @@ test('a refund of the other mode is not asked for, and waits for a start with it
   const before = asked()
   expect(await reconcile()).toMatchObject({ failed: 0 })
   const refused = await operator.post(refunds, { amount_usd: 1, reason: 'more' })
-  expect(await readError(refused)).toMatchObject({ message: expect.stringContaining('not set up any more') })
+  expect(await readError(refused)).toMatchObject({
+    message: expect.stringContaining('in the other mode of its provider'),
+  })
   expect(asked()).toBe(before)
   await setLive(false)
   await reconcile()

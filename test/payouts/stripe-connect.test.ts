@@ -110,7 +110,7 @@ test('a batch of the test mode is not sent with real money', async () => {
   expect(await live.reconcile({ isComplete: true })).toMatchObject({ looked: 0, failed: 0 })
 })
 
-test('a provider that is not set up any more is named, and its payouts are in no file for a bank', async () => {
+test('payouts of a provider that is not set up any more are in no file for a bank', async () => {
   const hoster = await owed()
   const without = createPayoutSync({
     pool: pools[0]!,
@@ -119,7 +119,9 @@ test('a provider that is not set up any more is named, and its payouts are in no
     rules,
     log,
   })
-  expect(await without.settle(hoster.batchId)).toMatchObject({ booked: 0, failed: 1, file: null })
+  expect([without, nodes[0]!].map(sync => sync.maySettle({ driver: 'stripe', isLive: false }))).toEqual([false, true])
+  expect(nodes[0]!.maySettle({ driver: 'stripe', isLive: true })).toBe(false)
+  expect(await without.settle(hoster.batchId)).toMatchObject({ booked: 0, file: null })
   expect(await hoster.payout()).toMatchObject({ state: 'approved' })
   await nodes[0]!.settle(hoster.batchId)
   expect(await hoster.payout()).toMatchObject(paid)

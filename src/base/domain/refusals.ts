@@ -15,6 +15,10 @@ export const refusals = {
   'refusal.no_hoster': 'There is no such hoster. Reload the list.',
   'refusal.payment_not_manual': 'Only manual payments are confirmed by people. The provider reports this one.',
   'refusal.payment_provider_gone': 'The provider of this payment is not set up any more, so it cannot refund it.',
+  'refusal.payment_other_mode':
+    'This payment was made in the other mode of its provider, test or live. Refund it on the pages of the provider, or set up that mode again.',
+  'refusal.payouts_not_set_up':
+    'Payouts by {driver}, in the mode of this batch, are not set up. Set them up again, or cancel the batch.',
   'refusal.refund_at_provider':
     'Refund this payment on the pages of its provider: it is booked when the provider reports it.',
   'refusal.refund_below_cent': 'A refund is at least a cent.',

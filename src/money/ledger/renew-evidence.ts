@@ -55,14 +55,14 @@ export async function renewEvidence(
 
 const CREDITS = {
   read: `SELECT tx_id::text AS id, facts, mac FROM credit_evidence JOIN given_credit USING (tx_id)
-          WHERE tx_id > $1::bigint ORDER BY tx_id LIMIT ${BATCH}`,
+          WHERE tx_id > $1::bigint AND tx_id > (SELECT tx_id FROM credit_evidence_start) ORDER BY tx_id LIMIT ${BATCH}`,
   write: 'UPDATE credit_evidence SET mac = $3 WHERE tx_id = $1::bigint AND mac = $2',
   first: String(-(2n ** 63n)),
 }
 
 const VOUCHERS = {
   read: `SELECT voucher_id::text AS id, ARRAY['made voucher', voucher_id::text, amount_nanos::text] AS facts, mac FROM voucher
-          WHERE mac IS NOT NULL AND voucher_id > $1::uuid ORDER BY voucher_id LIMIT ${BATCH}`,
+          WHERE mac IS NOT NULL AND made_at > (SELECT at FROM credit_evidence_start) AND voucher_id > $1::uuid ORDER BY voucher_id LIMIT ${BATCH}`,
   write: 'UPDATE voucher SET mac = $3 WHERE voucher_id = $1::uuid AND mac = $2',
   first: '00000000-0000-0000-0000-000000000000',
 }

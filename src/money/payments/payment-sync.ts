@@ -249,7 +249,7 @@ interface WaitingRefund {
   readonly askedMinor: bigint
 }
 
-/** Those of a provider's other mode are unknown to it, as in `bookDue`. */
+/** Leaves out refunds of payments in the other mode of a provider, which does not know them, as `bookDue` does. */
 async function waitingRefunds(sql: Sql, drivers: readonly PaymentDriver[]): Promise<WaitingRefund[]> {
   const { rows } = await sql.query<WaitingRefund>(
     `SELECT r.reversal_id AS "reversalId", payment_id AS "paymentId", p.driver, p.provider_ref AS "providerRef", r.asked_minor AS "askedMinor"

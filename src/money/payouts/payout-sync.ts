@@ -15,7 +15,7 @@ import {
 import { refreshPayoutAccount } from './payout-accounts.ts'
 import type { PayoutRules } from './payout-batches.ts'
 import { type PayoutDriver, type PayoutOrder, PayoutRefused, type PayoutReport } from './payout-driver.ts'
-import { findPayout, type Payout, payoutsOfBatch } from './read-payouts.ts'
+import { findPayout, type Payout, type PayoutBatch, payoutsOfBatch } from './read-payouts.ts'
 
 export type PayoutBooked =
   | 'booked'
@@ -35,6 +35,8 @@ export interface SettledBatch extends Reconciliation {
  * Sends approved payouts, asks providers for them, and books the difference. Nothing else books payouts of providers.
  */
 export interface PayoutSync extends ProviderSync<PayoutDriver, PayoutBooked> {
+  /** Whether the driver of the batch is set up, in its mode. */
+  maySettle(batch: Pick<PayoutBatch, 'driver' | 'isLive'>): boolean
   /**
    * Sends what is approved in a batch and was not sent, and asks for the rest. Each payout is paid once, however often
    * this runs.
@@ -89,6 +91,7 @@ export function createPayoutSync(deps: {
   return {
     book,
     handleEvent,
+    maySettle: ({ driver, isLive }) => drivers.some(each => each.name === driver && each.isLive === isLive),
     async settle(batchId) {
       const { counts, attempt } = engine.counting()
       const payouts = await payoutsOfBatch(pool, batchId)
@@ -96,13 +99,9 @@ export function createPayoutSync(deps: {
       const forBank: Payout[] = []
       for (const payout of payouts) {
         const { payoutId, driver } = payout
-        if (driver !== bank?.name) {
-          await attempt({ payoutId }, async () => {
-            // No bank knows the account of a provider that is not set up any more.
-            if (!drivers.some(({ name }) => name === driver)) throw new Error(`payouts with ${driver} are not set up`)
-            return book(payoutId)
-          })
-        } else if ((await begin(pool, payoutId, null)) === 'begun') forBank.push(payout)
+        // No bank knows the account of a provider, also of one that is not set up any more.
+        if (driver !== bank?.name) await attempt({ payoutId }, () => book(payoutId))
+        else if ((await begin(pool, payoutId, null)) === 'begun') forBank.push(payout)
       }
       const file = forBank.length === 0 || bank === undefined ? null : (await bank.pay(forBank.map(orderOf))).file
       return { ...counts, file }
