@@ -55,8 +55,8 @@ test('memory is bounded', () => {
 
 test('texts to complete, to embed and to rank are no conversations', () => {
   const affinity = createAffinity({ clock: { epochMs: () => 0, monotonicMs: () => 0 } })
-  for (const forward of [{ prompt: 'hello' }, { input: 'hello' }, { messages: [] }]) {
-    const job = jobOf({ forward })
+  for (const task of ['completions', 'embeddings', 'rerank'] as const) {
+    const job = jobOf({ task, sessionKey: 's', forward: {} })
     affinity.remember('customer', job, 'x/m')
     expect([affinity.find('customer', job), affinity.findModel('customer', job)]).toEqual([null, null])
   }

@@ -4,11 +4,11 @@ import { asksForMedia } from './request-bounds.ts'
 
 /**
  * Returns the dialect in which a server is asked: that of the client, which needs no translation, else the first of
- * `speaks` that can express the request. Null if none can: the answer would be wrong without what is missing.
+ * `speaks` that can express the request. Null if none can: the answer would be wrong without what is missing. Other tasks than chat
+ * are always asked in the form of OpenAI.
  */
 export function dialectAt(speaks: readonly Dialect[], job: ChatJob): Dialect | null {
   const { source } = job
-  // Texts to complete, to embed and to rank are asked in the form of OpenAI, whatever the server speaks for chat.
   if (job.task !== 'chat') return 'chat'
   if (source !== undefined) {
     if (speaks.includes(source.dialect)) return source.dialect

@@ -6,10 +6,11 @@ import { valueAt } from '../../base/runtime/collections.ts'
  */
 export interface RelatedHosters {
   /**
-   * Returns for each of these hosters the name of its group. Hosters that nothing relates have a group of their own.
+   * Returns for each of these hosters the name of its group, which may be that of a hoster that was not asked for. Hosters that nothing
+   * relates have a group of their own.
    */
   groups(hosterIds: readonly string[]): Promise<ReadonlyMap<string, string>>
-  /** Returns these hosters, and all hosters that are related to one of them. */
+  /** Returns these hosters, and all hosters that are related to one of them, also through others. */
   withRelated(hosterIds: readonly string[]): Promise<readonly string[]>
 }
 
@@ -22,7 +23,7 @@ const SIGNS = `
   UNION SELECT hoster_id, 'device ' || encode(device_hash, 'hex') FROM hoster_member JOIN person_device USING (person_id)
   UNION SELECT hoster_id, 'customer ' || customer_id FROM hoster_account WHERE customer_id IS NOT NULL`
 
-/** `related`: the hosters of $1, and all that share a sign with one of them, or with one that does. */
+/** `related`: the hosters of $1, and all that a chain of shared signs connects to them. */
 const RELATED = `
   WITH RECURSIVE signs AS MATERIALIZED (${SIGNS}), related AS (
     SELECT hoster_id FROM unnest($1::uuid[]) AS hoster_id

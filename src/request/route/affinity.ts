@@ -59,14 +59,14 @@ const MESSAGES_READ = 2
 /** Enough to distinguish conversations, and cheap enough to hash on each request. */
 const CHARACTERS_READ = 2_000
 
-/** Null for a request that is part of no conversation: a text to complete, to embed or to rank. */
+/** Null: only chats are conversations, also where a client sends the key of its session with all it asks for. */
 function keyOf(customerId: string, job: ChatJob): string | null {
+  if (job.task !== 'chat') return null
   // The digest keeps entries small. Session keys have any length.
   if (job.sessionKey !== null) return `${customerId}/${job.model}#${digest('sha256', job.sessionKey, 'base64')}`
-  const { messages } = job.forward
-  if (!Array.isArray(messages) || messages.length === 0) return null
-  const first = messages.slice(0, MESSAGES_READ)
-  return `${customerId}/${job.model}/${first.map(message => hash(beginning(message))).join('/')}`
+  const messages = Array.isArray(job.forward.messages) ? job.forward.messages.slice(0, MESSAGES_READ) : []
+  if (messages.length === 0) return null
+  return `${customerId}/${job.model}/${messages.map(message => hash(beginning(message))).join('/')}`
 }
 
 function beginning(message: unknown): string {

@@ -34,7 +34,7 @@ export function startRequestSamples(
     const customers = shared.customers()
     if (customers.length > 0) shared.keepOnly(await sharingCustomers(lookups, customers))
   })
-  // Also where no audit takes them.
+  // Taking one drops old ones too, but a node without audits never takes any.
   const expiry = createPeriodicCheck(scheduler, MINUTE_MS, () => {
     shared.dropExpired()
     return true

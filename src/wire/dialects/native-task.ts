@@ -36,7 +36,7 @@ const translated: ReadonlySet<string> = new Set([
  * Returns the fields of a request, except the gateway's own, that the server of an offer with `speaks` does not get.
  */
 export function nativeDroppedFields(job: ChatJob, offer: Offer): readonly string[] {
-  const dialect = job.task === 'chat' ? usedDialect(job, offer) : 'chat'
+  const dialect = usedDialect(job, offer)
   if (dialect === 'chat') return droppedFields(job, offer)
   const { source, forward } = job
   const conversation = conversationOf(job)

@@ -138,7 +138,7 @@ function adoptPause(record: OfferRecord, learned: LearnedOffer | null, nowMs: nu
   record.adoptedPauseMs = beganMs
 }
 
-/** The server has answered what this node sent meanwhile, so the pause that it asked another node for is over. */
+/** The server has answered what this node sent after the pause began that it asked another node for. */
 export function endAdoptedPause(record: OfferRecord): void {
   record.adoptedPauseMs = null
   record.pausedUntilMs = 0

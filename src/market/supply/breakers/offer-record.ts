@@ -21,7 +21,7 @@ export interface OfferRecord {
   /** When the last pause began. */
   pausedAtMs: number
   pausesInRow: number
-  /** When the pause began that was asked of another node; null: of this one. */
+  /** When the pause began that a server asked another node for; null: the pause is of this node, or there is none. */
   adoptedPauseMs: number | null
   inFlight: number
   /** Of these, the requests that have got no content yet. */

@@ -67,6 +67,8 @@ const WRITTEN_TOKENS_MAX = 1_500
  */
 const WRITTEN_PART = 0.1
 
+const RELATED_MAX = 20
+
 /**
  * Takes a request of a customer that has nothing to do with the hosters of these offers, that all of them may see, and
  * of a conversation that neither they nor hosters that are related to them were sent before.
@@ -83,6 +85,8 @@ export async function takeReplay(
   const hosterIds = await deps.relatedHosters.withRelated([
     ...new Set(offers.flatMap(offer => offer.endpoint.hosterId ?? [])),
   ])
+  // Of a network that many share: whose requests none of them has seen is too much to ask for one audit.
+  if (hosterIds.length > RELATED_MAX) return undefined
   const [isSeen, canPay, ...relatedTo] = await Promise.all([
     seen.seenBy(hosterIds, conversations),
     shares.whoCanPay(),

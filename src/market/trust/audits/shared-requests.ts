@@ -1,5 +1,5 @@
 import type { ChatJob } from '../../../base/domain/chat-job.ts'
-import { DAY_MS, HOUR_MS } from '../../../base/domain/durations.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../base/domain/durations.ts'
 import type { Clock } from '../../../base/runtime/scheduler.ts'
 
 /** A request of a customer that shares its requests for audits. Kept in memory for up to an hour, never stored. */
@@ -43,7 +43,7 @@ export interface SharedRequests {
   isShared(customerId: string): boolean
   /** The customers whose requests are kept, or were taken within an hour. */
   customers(): readonly string[]
-  /** Drops those that are an hour old. */
+  /** Drops requests that are nearly an hour old, and customers whose last request was taken as long ago. */
   dropExpired(): void
   /** Drops the requests of all other customers. */
   keepOnly(customers: ReadonlySet<string>): void
@@ -69,7 +69,8 @@ const KEPT_MAX = 200
 const KEPT_OF_MODEL_MAX = 50
 /** The largest part that is of one customer: audits must not depend on the prompts of one. */
 const CUSTOMER_PART = 4
-const KEPT_MS = HOUR_MS
+/** They are dropped once a minute, and none is kept for longer than an hour. */
+const KEPT_MS = HOUR_MS - MINUTE_MS
 
 const TAKEN_LATELY_MS = DAY_MS
 
