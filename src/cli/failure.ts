@@ -3,7 +3,7 @@ export class Failure extends Error {
   override name = 'Failure'
 }
 
-/** Thrown when another process does the same work at the moment. The exit code is 3: a schedule does not count it as a failure. */
+/** Thrown when another process is doing the same work. The exit code is 3: a schedule does not count it as a failure. */
 export class Busy extends Failure {
   override name = 'Busy'
 }

@@ -41,7 +41,7 @@ export function createProgram(): Command {
     .helpCommand(false)
     .addHelpText(
       'after',
-      `\nEach command has its own help: ${ownCommand('key issue --help')}\nExit codes: 0 success, 1 failure, 2 wrong usage, 3 another process does the same work`,
+      `\nEach command has its own help: ${ownCommand('key issue --help')}\nExit codes: 0 success, 1 failure, 2 wrong usage, 3 another process is doing the same work`,
     )
   const commands = [
     startCommand(),

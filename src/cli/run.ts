@@ -1,15 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Command, CommanderError } from 'commander'
 import { errorMessage } from '../base/runtime/error-message.ts'
-import { EXIT_BUSY } from '../base/runtime/own-command.ts'
+import { EXIT_BUSY, EXIT_FAILED, EXIT_USAGE } from '../base/runtime/exit-codes.ts'
 import { Busy } from './failure.ts'
 import { resultWritten } from './output.ts'
 import { createProgram } from './program.ts'
 
-const EXIT_FAILED = 1
-const EXIT_USAGE = 2
-
-/** Runs one command. Resolves with the exit code: 0 success, 1 failure, 2 wrong usage, 3 another process does the same work. */
+/** Runs one command. Resolves with the exit code: 0 success, 1 failure, 2 wrong usage, 3 another process is doing the same work. */
 export async function run(argv: readonly string[]): Promise<number> {
   let writeError: Error | undefined
   const noteError = (error: NodeJS.ErrnoException) => {

@@ -20,7 +20,8 @@ export async function archiveUsage(
   const months = (await unarchivedMonths(sql, before)).map(({ month }) => month)
   const failure = months.length === 0 ? null : await run(['usage', 'archive', '--before', before, '--yes'], signal)
   signal.throwIfAborted()
-  if (failure?.isBusy) return log.info({ reason: failure.reason }, 'no usage rows were archived')
+  if (failure?.isBusy)
+    return log.info({ reason: failure.reason }, 'another process archives usage rows; trying again tomorrow')
   const problem = failure?.reason ?? null
   if (problem !== null)
     log.error({ reason: problem, months }, 'usage rows could not be archived; trying again tomorrow')

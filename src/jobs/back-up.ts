@@ -15,8 +15,9 @@ export async function backUp({ sql, plan, run, clock, log }: BackupJobDeps, sign
   for (const [kind, words] of steps) {
     if (backupDue(plan, await readBackupState(sql), clock.epochMs()) !== kind) continue
     const failure = await run(words, signal)
-    // The next run of the job, in a minute, looks again.
-    if (signal.aborted || failure?.isBusy) return
+    if (signal.aborted) return
+    if (failure?.isBusy)
+      return log.info({ reason: failure.reason }, 'another process is at it; looking again in a minute')
     if (failure === null) {
       log.info({}, kind === 'backup' ? 'made a backup' : 'restored a backup as a test')
       continue

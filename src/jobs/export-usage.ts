@@ -8,7 +8,8 @@ import type { CommandJobDeps } from './command-job.ts'
 export async function exportUsage({ sql, run, clock, log }: CommandJobDeps, signal: AbortSignal): Promise<void> {
   const failure = await run(['usage', 'export-days'], signal)
   signal.throwIfAborted()
-  if (failure?.isBusy) return log.info({ reason: failure.reason }, 'no usage events were exported')
+  if (failure?.isBusy)
+    return log.info({ reason: failure.reason }, 'another process exports usage events; trying again tomorrow')
   const problem = failure?.reason ?? null
   if (problem === null) log.info({}, 'exported usage events')
   else log.error({ reason: problem }, 'usage events could not be exported; trying again tomorrow')

@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers'
 import { expect, test, vi } from 'vitest'
 import { createPool, type Pool } from '../../src/base/db/pool.ts'
 import { queryRow } from '../../src/base/db/query-row.ts'
-import { EXIT_BUSY } from '../../src/base/runtime/own-command.ts'
+import { EXIT_BUSY } from '../../src/base/runtime/exit-codes.ts'
 import { systemClock } from '../../src/base/runtime/scheduler.ts'
 import { archiveUsage } from '../../src/jobs/archive-usage.ts'
 import { unarchivedMonths } from '../../src/money/ledger/archive/usage-months.ts'
@@ -151,7 +151,7 @@ test('a second machine does not archive at the same time', async () => {
   await runJob('b')
   expect(await problem(), 'no run failed').toBe(undefined)
   const reason = 'Another command archives usage rows. Wait until it has ended.'
-  expect(log.info).toHaveBeenLastCalledWith({ reason }, 'no usage rows were archived')
+  expect(log.info).toHaveBeenLastCalledWith({ reason }, 'another process archives usage rows; trying again tomorrow')
   await release()
   await first
   expect(await problem()).toBe(null)

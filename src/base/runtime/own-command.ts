@@ -47,6 +47,3 @@ function isSameFile(one: string, other: string): boolean {
     return false
   }
 }
-
-/** A command ends with this code when another process does the same work: see Busy in src/cli. */
-export const EXIT_BUSY = 3

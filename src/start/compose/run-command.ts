@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { EXIT_BUSY } from '../../base/runtime/own-command.ts'
+import { EXIT_BUSY } from '../../base/runtime/exit-codes.ts'
 import type { CommandFailure } from '../../jobs/command-job.ts'
 import type { Config } from '../config/config.ts'
 
