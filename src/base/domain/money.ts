@@ -86,8 +86,8 @@ export function usdText(nanos: Nanos, decimalsMin = 2): string {
 }
 
 /**
- * Returns what a new customer gets by itself: the roles of the gateway give 100 USD at most, see grant_alone_max_nanos in SQL. The
- * command line gives whatever `signup.credit_usd` says.
+ * Returns the signup credit that the gateway may give: `signup.credit_usd`, at most 100 USD. `check_signup_credit` in SQL refuses more.
+ * The command line opens accounts by another function, and gives the full amount.
  */
 export function signupCredit(creditNanos: Nanos): Nanos {
   return creditNanos < SIGNUP_CREDIT_NANOS_MAX ? creditNanos : SIGNUP_CREDIT_NANOS_MAX
