@@ -31,7 +31,7 @@ export async function readScheduledRun(sql: Sql, schedule: Schedule): Promise<Sc
 /** Returns the last run of each of these schedules that has run. */
 export async function readScheduledRuns(sql: Sql, schedules: readonly Schedule[]): Promise<NamedRun[]> {
   const { rows } = await sql.query<{ schedule: Schedule; value: string }>(
-    "SELECT schedule, value FROM unnest($1::text[]) AS schedule JOIN installation ON name = schedule || '_run'",
+    "SELECT schedule, value FROM unnest($1::text[]) AS schedule JOIN installation ON name = schedule || '_run' ORDER BY schedule",
     [schedules],
   )
   return rows.map(({ schedule, value }) => ({ schedule, run: JSON.parse(value) as ScheduledRun }))
