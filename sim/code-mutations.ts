@@ -123,4 +123,20 @@ export const codeMutations: readonly CodeMutation[] = [
     replace: 'this.#foundAtMs = this.#monotonicMs()',
     test: 'src/money/ledger/settlement/recent-settlements.test.ts',
   },
+  {
+    id: 'code-recent-forgets-the-earliest-batches',
+    bug: 'charges that are settled again and lost by the next failover stay lost when many batches follow them',
+    file: 'src/money/ledger/settlement/recent-settlements.ts',
+    find: '.filter((_, at) => at % 2 === 0 || at >= this.#latest.length - BATCHES_AGAIN)',
+    replace: '.slice(-BATCHES_MAX)',
+    test: 'src/money/ledger/settlement/recent-settlements.test.ts',
+  },
+  {
+    id: 'code-recent-takes-a-duplicate-for-its-batch',
+    bug: 'charges that a failover lost stay lost when the last one of their batch was a duplicate',
+    file: 'src/money/ledger/settlement/recent-settlements.ts',
+    find: "if (effect === 'duplicate') lastDuplicate = record",
+    replace: 'if (effect === undefined) lastDuplicate = record',
+    test: 'src/money/ledger/settlement/recent-settlements.test.ts',
+  },
 ]

@@ -878,8 +878,8 @@ export const mutations: readonly Mutation[] = [
     id: 'recent-looks-up-last-batches-only',
     bug: 'a node that settles right after a failover does not notice that earlier charges were lost',
     file: recentSettlements,
-    find: 'this.#latest.length > BATCHES_MAX',
-    replace: 'this.#latest.length > BATCHES_AGAIN',
+    find: 'if (this.#latest.length <= BATCHES_MAX) return',
+    replace: 'this.#latest = this.#latest.slice(-BATCHES_AGAIN); if (this.#latest.length <= BATCHES_MAX) return',
   },
   {
     id: 'recent-never-settles-again',

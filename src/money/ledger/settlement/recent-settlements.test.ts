@@ -133,6 +133,22 @@ test('keeps a duplicate, and looks it up', async () => {
   expect(await kept()).toEqual([recordOf(1)])
 })
 
+// Settling again takes longer than the time to the next failover, and nothing is looked up meanwhile: seed 298057 of chaos.
+test('looks up one request of each batch, also of the earliest, whatever became of its requests', async () => {
+  const { settle, effects, recent } = createRecent()
+  for (let n = 1; n <= 30_000; n++) effects.set(idOf(n), 'late')
+  for (let n = 1; n <= 30_000; n += 300) await settle(n, ...Array.from({ length: 300 }, (_, at) => n + at))
+  expect(recent.latest).toHaveLength(100)
+  effects.set(idOf(2), 'duplicate').set(idOf(3), 'fenced')
+  await settle(30_001, 1, 2, 3)
+  expect(recent.latest.at(-1), 'a duplicate says nothing about the batch').toEqual({ customerId, requestId: idOf(1) })
+  for (let n = 40_000; n < 65_000; n++) await settle(n, n)
+  const { latest } = recent
+  expect(latest.length).toBeLessThanOrEqual(10_000)
+  expect(latest[0]).toEqual({ customerId, requestId: idOf(300) })
+  expect(latest.slice(-3).map(({ requestId }) => requestId)).toEqual([64_997, 64_998, 64_999].map(idOf))
+})
+
 test('records that are settled again leave, and are kept again when they are settled', async () => {
   const { settle, kept } = createRecent()
   await settle(0, 1, 2)

@@ -18,8 +18,11 @@ const FORGOTTEN_MS = HOUR_MS
  * so do all before it. Two batches may be committed at the same time, and their answers arrive in any order.
  */
 const BATCHES_AGAIN = 3
-/** The most batches that are looked up, for a node without heartbeats that settles. */
-const BATCHES_MAX = 1_000
+/**
+ * The most batches that are looked up. While records are settled again, which may take longer than the time to the next failover, nothing
+ * is looked up.
+ */
+const BATCHES_MAX = 10_000
 
 export interface SettledRequest {
   readonly customerId: string
@@ -56,10 +59,23 @@ export class RecentSettlements implements Settler {
   /** Settles the records and keeps those that PostgreSQL has now. */
   async settle(nodeShard: number, settlements: Buffer, skipsLocked?: boolean): Promise<Map<string, SettleEffect>> {
     const effects = await this.#store.settle(nodeShard, settlements, skipsLocked)
-    if (effects.size === 0) this.#keep(settlements)
-    else
-      for (const record of recordsOf(settlements))
-        if (!uncommitted.has(effects.get(fieldsOf(record).requestId))) this.#keep(record)
+    if (effects.size === 0) {
+      this.#keep(settlements)
+      this.#noteBatch(settlements.subarray(settlements.lastIndexOf(separatorByte) + 1))
+      return effects
+    }
+    let last: Buffer | undefined
+    let lastDuplicate: Buffer | undefined
+    for (const record of recordsOf(settlements)) {
+      const effect = effects.get(fieldsOf(record).requestId)
+      if (uncommitted.has(effect)) continue
+      this.#keep(record)
+      // The row of a duplicate is older than this batch, and says nothing about it.
+      if (effect === 'duplicate') lastDuplicate = record
+      else last = record
+    }
+    const witness = last ?? lastDuplicate
+    if (witness !== undefined) this.#noteBatch(witness)
     return effects
   }
 
@@ -117,9 +133,14 @@ export class RecentSettlements implements Settler {
     period.bytes[end - 1] = separatorByte
     period.used = end
     this.#keptAtMs = nowMs
-    const last = fieldsOf(records.subarray(records.lastIndexOf(separatorByte) + 1))
-    this.#latest.push(last)
-    if (this.#latest.length > BATCHES_MAX) this.#latest.shift()
+  }
+
+  /** @param record of a batch that was committed: PostgreSQL loses all of a batch, or nothing */
+  #noteBatch(record: Buffer): void {
+    this.#latest.push(fieldsOf(record))
+    if (this.#latest.length <= BATCHES_MAX) return
+    // Of every time some stay, also of the earliest: what a failover has lost may be any part of these batches.
+    this.#latest = this.#latest.filter((_, at) => at % 2 === 0 || at >= this.#latest.length - BATCHES_AGAIN)
   }
 }
 
