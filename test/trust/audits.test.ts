@@ -181,12 +181,16 @@ test('requests of a customer that shares them reach another hoster, with the pse
     const messages = [{ role: 'user', content }]
     await app.chat(sharing, { model: 'test-model', messages, user: 'anna', temperature: 0, ...wanted })
   }
-  const texts = [1, 2, 3, 4, 5, 6, 7, 8].map(n => `What is the length of weir number ${n}?`)
-  for (const text of texts) await ask(text, {})
   const arrivedWith = (text: string) => honest.requests.find(({ rawBody }) => rawBody.includes(text))
-  const elsewhere = texts.filter(text => arrivedWith(text) === undefined)
+  // Servers and kinds of audits are drawn.
+  const elsewhere: string[] = []
+  for (let n = 0; n < 60 && elsewhere.length < 6; n++) {
+    const text = `What is the length of weir number ${n}?`
+    await ask(text, {})
+    if (arrivedWith(text) === undefined) elsewhere.push(text)
+  }
   const repeated = () => elsewhere.map(arrivedWith).find(request => request !== undefined)
-  for (let round = 0; round < 30 && repeated() === undefined; round++) await auditAll(2)
+  for (let round = 0; round < 100 && repeated() === undefined; round++) await auditAll(2)
   const { user } = repeated()!.body
   expect(user).toMatch(/^[\w-]{43}$/)
   // While the local server fails, the hoster answers the customer itself.
@@ -199,6 +203,7 @@ test('requests of a customer that shares them reach another hoster, with the pse
     }, WAIT_OPTIONS)
     .toBe(user)
   local.always(goodModel)
+  await ask('Which server has no pseudonyms?', { allow_hosters: [] })
   expect(local.requests.filter(({ rawBody }) => rawBody.includes('"anna"'))).not.toEqual([])
 })
 
