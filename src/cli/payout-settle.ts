@@ -4,6 +4,7 @@ import { noteAction } from '../base/db/audit-log.ts'
 import type { Pool } from '../base/db/pool.ts'
 import { commandLine } from '../base/domain/acting.ts'
 import { payoutLabels } from '../base/domain/money-drivers.ts'
+import { sayRefusal } from '../base/domain/refusals.ts'
 import { systemErrorText } from '../base/runtime/error-message.ts'
 import { ownCommand } from '../base/runtime/own-command.ts'
 import { systemClock } from '../base/runtime/scheduler.ts'
@@ -73,9 +74,7 @@ export function settlePayouts(): Command {
           log: { warn: (details: object, text: string) => session.output.note(`${text}: ${errorText(details)}`) },
         })
         if (known.state === 'approved' && !sync.maySettle(known))
-          throw new Failure(
-            `Payouts by ${payoutLabels[known.driver]}, in the mode of this batch, are not set up. Set them up again, or cancel the batch.`,
-          )
+          throw new Failure(sayRefusal('refusal.payouts_not_set_up', { driver: payoutLabels[known.driver] }).text)
         const settled = await sync.settle(known.batchId)
         const { file: _, ...detail } = settled
         await noteAction(pool, { ...commandLine, action: 'payout.settled', subject: known.batchId, detail })

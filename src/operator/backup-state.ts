@@ -29,7 +29,7 @@ export interface RestoreTest {
   readonly problem: string | null
 }
 
-/** Of a database whose backups the gateway does not make. It may have come with notes of earlier ones. */
+/** For a database that the gateway does not back up. Notes in it are of an earlier database, from which it was restored. */
 export const noBackups: BackupState = { lastMs: null, stored: null, failure: null, test: null }
 
 const LAST = 'last_backup'

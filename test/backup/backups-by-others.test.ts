@@ -3,7 +3,7 @@ import { noteBackup, noteBackupFailure, noteRestoreTest } from '../../src/operat
 import { readSystem } from '../../src/operator/system.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
-// A dump of the embedded PostgreSQL takes the notes of its backups to the operator's own one, whose backups nobody notes.
+// A dump of the embedded PostgreSQL contains notes of its backups. They say nothing about the database that the dump is restored to.
 
 const database = useTestDatabase()
 

@@ -197,7 +197,7 @@ test('the first cell that was linked follows the others, and a subscription that
   expect((await world.a.app.chat(customer, body)).status).toBe(200)
   await world.b.app.settled(customer, 1)
 
-  // As an earlier version linked cells: the subscription is older than the publication.
+  // Earlier versions could subscribe before the peer had a publication.
   const [a, b] = [world.a.database.pool, world.b.database.pool]
   await a.query('DROP SUBSCRIPTION switchyard_b_to_a')
   await b.query('ALTER PUBLICATION switchyard_cell RENAME TO hidden')

@@ -85,7 +85,7 @@ export async function takeReplay(
   const hosterIds = await deps.relatedHosters.withRelated([
     ...new Set(offers.flatMap(offer => offer.endpoint.hosterId ?? [])),
   ])
-  // Of a network that many share: whose requests none of them has seen is too much to ask for one audit.
+  // Many hosters share a network, for example of a VPN. To find a request that none of them has seen takes too many queries.
   if (hosterIds.length > RELATED_MAX) return undefined
   const [isSeen, canPay, ...relatedTo] = await Promise.all([
     seen.seenBy(hosterIds, conversations),

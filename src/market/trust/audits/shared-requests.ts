@@ -43,7 +43,7 @@ export interface SharedRequests {
   isShared(customerId: string): boolean
   /** The customers whose requests are kept, or were taken within an hour. */
   customers(): readonly string[]
-  /** Drops requests that are nearly an hour old, and customers whose last request was taken as long ago. */
+  /** Drops requests that were kept for 59 minutes, and customers whose last request was taken 59 minutes ago. */
   dropExpired(): void
   /** Drops the requests of all other customers. */
   keepOnly(customers: ReadonlySet<string>): void

@@ -133,7 +133,7 @@ test('keeps a duplicate, and looks it up', async () => {
   expect(await kept()).toEqual([recordOf(1)])
 })
 
-// Settling again takes longer than the time to the next failover, and nothing is looked up meanwhile: seed 298057 of chaos.
+// While records are settled again, nothing is looked up, and another failover may happen. Seed 298057 of chaos found this.
 test('looks up one request of each batch, also of the earliest, whatever became of its requests', async () => {
   const { settle, effects, recent } = createRecent()
   for (let n = 1; n <= 30_000; n++) effects.set(idOf(n), 'late')

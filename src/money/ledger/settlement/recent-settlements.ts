@@ -139,7 +139,7 @@ export class RecentSettlements implements Settler {
   #noteBatch(record: Buffer): void {
     this.#latest.push(fieldsOf(record))
     if (this.#latest.length <= BATCHES_MAX) return
-    // Of every time some stay, also of the earliest: what a failover has lost may be any part of these batches.
+    // Drops every second batch, so that old batches stay represented: a failover may have lost any part of them.
     this.#latest = this.#latest.filter((_, at) => at % 2 === 0 || at >= this.#latest.length - BATCHES_AGAIN)
   }
 }
